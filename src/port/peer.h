@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The two sides of a gateway as it sees them: an upstream (the tool server) and a downstream (the
+ * client). Adapters implement these tables and append events to the inbox they were given; they never
+ * call back. The simulator is another pair of adapters.
+ *
+ * Messages are whole lines without their newline. `tag` names one message written by us; every tag
+ * handed to `send` ends in exactly one of WRITTEN, NOT_SENT or CUT.
+ *
+ * Threads: everything here belongs to the loop thread.
+ */
+#ifndef HX_PORT_PEER_H
+#define HX_PORT_PEER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/span.h"
+
+enum hx_peer_event_type {
+    /* Both sides. */
+    HX_PEER_MESSAGE,  /* `line` holds one line, UTF-8 not checked, no newline */
+    HX_PEER_OVERSIZE, /* a line over message_max was skipped: `line` = the raw top-level "id" member if
+                         one was found (else empty), `size` its length, `digest_hex` over its bytes */
+    HX_PEER_WRITTEN,  /* the kernel accepted the last byte of message `tag` */
+    HX_PEER_NOT_SENT, /* not one byte of message `tag` left, and none ever will */
+    HX_PEER_CUT,      /* message `tag` left in part, or wholly without its newline */
+
+    /* Upstream only. */
+    HX_PEER_FIRST_BYTE, /* the kernel accepted at least one byte of message `tag` */
+    HX_PEER_STARTED,    /* the process runs; its pipes are open */
+    HX_PEER_STALLED,    /* no byte accepted for stall_timeout with message `tag` half written */
+    HX_PEER_CLOSED,     /* transport gone for good and the process group with it: `status`, `stderr_tail`.
+                           Comes after the last MESSAGE and after the fate of every tag. */
+    HX_PEER_STDERR,     /* `line` holds one line of the child's standard error */
+
+    /* Downstream only. */
+    HX_PEER_END_OF_INPUT, /* orderly end of the client's requests */
+    HX_PEER_TAKEN_BACK,   /* message `tag` was WRITTEN but its reader closed with it (partly) unread */
+    HX_PEER_READER_GONE,  /* nothing written from now on can be read */
+    HX_PEER_FRONT_GONE    /* the process that the client started is dead */
+};
+
+struct hx_peer_event {
+    struct hx_list node;
+    enum hx_peer_event_type type;
+    uint32_t generation; /* of the upstream process that it came from; 0 for a downstream */
+    uint64_t tag;
+    uint64_t size;
+    char digest_hex[65];
+    int status;           /* CLOSED: wait status; -errno when it could not be started */
+    struct hx_buf line;   /* owned by the event */
+    struct hx_buf stderr_tail; /* CLOSED: the last lines of standard error, owned by the event */
+};
+
+struct hx_peer_event *hx_peer_event_new(enum hx_peer_event_type type, uint32_t generation);
+struct hx_peer_event *hx_peer_event_free(struct hx_peer_event *event);
+
+struct hx_upstream;
+
+struct hx_upstream_ops {
+    /* Starts generation `generation`. STARTED, or CLOSED when it cannot be started. */
+    void (*start)(struct hx_upstream *upstream, uint32_t generation);
+    /* Takes the content of `line` (a newline is added) and writes it in order. Before STARTED or after
+     * CLOSED the answer is NOT_SENT. */
+    void (*send)(struct hx_upstream *upstream, struct hx_buf *line, uint64_t tag);
+    /* Closes its input, and after the grace periods ends it with TERM and KILL. CLOSED follows. */
+    void (*stop)(struct hx_upstream *upstream);
+    /* Ends it now, group and descendants. CLOSED follows. */
+    void (*kill)(struct hx_upstream *upstream);
+    /* Back-pressure: while held, nothing is read from its output. */
+    void (*hold)(struct hx_upstream *upstream, bool is_held);
+    /* Names the transport for others on this host (who may ask whether it is gone): a short text that
+     * goes into the ledger, empty when there is none. Valid until the next start. */
+    const char *(*transport_name)(struct hx_upstream *upstream);
+};
+
+struct hx_upstream {
+    const struct hx_upstream_ops *ops;
+    struct hx_list *inbox; /* of struct hx_peer_event */
+};
+
+struct hx_downstream;
+
+struct hx_downstream_ops {
+    /* Takes the content of `line` (a newline is added). */
+    void (*send)(struct hx_downstream *downstream, struct hx_buf *line, uint64_t tag);
+    /* Bytes accepted from us but not yet by the kernel. */
+    uint64_t (*queued_bytes)(struct hx_downstream *downstream);
+    /* True when an answer written now could still be read: asks the descriptors at this moment. */
+    bool (*is_reader_alive)(struct hx_downstream *downstream);
+    /* Back-pressure: while held, no request is read. */
+    void (*hold)(struct hx_downstream *downstream, bool is_held);
+    /* Closes both directions at once, so that the client sees the end. Unsent tags get NOT_SENT/CUT. */
+    void (*close)(struct hx_downstream *downstream);
+};
+
+struct hx_downstream {
+    const struct hx_downstream_ops *ops;
+    struct hx_list *inbox; /* of struct hx_peer_event */
+};
+
+#endif
