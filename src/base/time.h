@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 struct hx_mono {
     int64_t ms; /* since boot */
@@ -22,17 +23,25 @@ struct hx_wall {
     int64_t ms; /* since 1970-01-01T00:00:00Z; 0 = never or not known */
 };
 
-/* The host's boot id, the canonical text of 36 bytes plus NUL. Empty = not known. */
-#define HX_BOOT_ID_SIZE 37
+/* One boot of one host: the 16 bytes of the kernel's boot id. All zero = not known. */
+struct hx_boot {
+    uint8_t bytes[16];
+};
 
-/* One reading of both clocks, with the boot that the monotonic one belongs to. */
+/* One reading of both clocks, with the boot that the monotonic one belongs to. This is also how a
+ * moment is kept in the ledger. */
 struct hx_now {
     struct hx_mono mono;
     struct hx_wall wall;
-    const char *boot_id; /* borrowed, lives as long as the process */
+    struct hx_boot boot;
 };
 
 #define HX_TIME_TEXT_SIZE 32
+
+static inline bool hx_boot_eq(const struct hx_boot *a, const struct hx_boot *b)
+{
+    return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
 
 static inline int64_t hx_mono_since_ms(struct hx_mono later, struct hx_mono earlier)
 {
