@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The two sides of a gateway as it sees them: an upstream (the tool server) and a downstream (the
- * client). Adapters implement these tables and append events to the inbox they were given; they never
- * call back. The simulator is another pair of adapters.
+ * client). Adapters implement these tables and append events to the inbox they were given; they
+ * never call back. The simulator is another pair of adapters.
  *
  * Messages are whole lines without their newline. `tag` names one message written by us; every tag
  * handed to `send` ends in exactly one of WRITTEN, NOT_SENT or CUT.
@@ -22,8 +22,9 @@
 enum hx_peer_event_type {
     /* Both sides. */
     HX_PEER_MESSAGE,  /* `line` holds one line, UTF-8 not checked, no newline */
-    HX_PEER_OVERSIZE, /* a line over message_max was skipped: `line` = the raw top-level "id" member if
-                         one was found (else empty), `size` its length, `digest_hex` over its bytes */
+    HX_PEER_OVERSIZE, /* a line over message_max was skipped: `line` = the raw top-level "id" member
+                         if one was found (else empty), `size` its length, `digest_hex` over its
+                         bytes */
     HX_PEER_WRITTEN,  /* the kernel accepted the last byte of message `tag` */
     HX_PEER_NOT_SENT, /* not one byte of message `tag` left, and none ever will */
     HX_PEER_CUT,      /* message `tag` left in part, or wholly without its newline */
@@ -32,13 +33,15 @@ enum hx_peer_event_type {
     HX_PEER_FIRST_BYTE, /* the kernel accepted at least one byte of message `tag` */
     HX_PEER_STARTED,    /* the process runs; its pipes are open */
     HX_PEER_STALLED,    /* no byte accepted for stall_timeout with message `tag` half written */
-    HX_PEER_CLOSED,     /* transport gone for good and the process group with it: `status`, `stderr_tail`.
-                           Comes after the last MESSAGE and after the fate of every tag. */
+    HX_PEER_CLOSED,     /* transport gone for good and the process group with it: `status`,
+                           `stderr_tail`.     Comes after the last MESSAGE and after the fate of every tag.
+                         */
     HX_PEER_STDERR,     /* `line` holds one line of the child's standard error */
 
     /* Downstream only. */
     HX_PEER_END_OF_INPUT, /* orderly end of the client's requests */
-    HX_PEER_TAKEN_BACK,   /* message `tag` was WRITTEN but its reader closed with it (partly) unread */
+    HX_PEER_TAKEN_BACK,   /* message `tag` was WRITTEN but its reader closed with it (partly) unread
+                           */
     HX_PEER_READER_GONE,  /* nothing written from now on can be read */
     HX_PEER_FRONT_GONE    /* the process that the client started is dead */
 };
@@ -50,8 +53,8 @@ struct hx_peer_event {
     uint64_t tag;
     uint64_t size;
     char digest_hex[65];
-    int status;           /* CLOSED: wait status; -errno when it could not be started */
-    struct hx_buf line;   /* owned by the event */
+    int status;                /* CLOSED: wait status; -errno when it could not be started */
+    struct hx_buf line;        /* owned by the event */
     struct hx_buf stderr_tail; /* CLOSED: the last lines of standard error, owned by the event */
 };
 
@@ -63,8 +66,8 @@ struct hx_upstream;
 struct hx_upstream_ops {
     /* Starts generation `generation`. STARTED, or CLOSED when it cannot be started. */
     void (*start)(struct hx_upstream *upstream, uint32_t generation);
-    /* Takes the content of `line` (a newline is added) and writes it in order. Before STARTED or after
-     * CLOSED the answer is NOT_SENT. */
+    /* Takes the content of `line` (a newline is added) and writes it in order. Before STARTED or
+     * after CLOSED the answer is NOT_SENT. */
     void (*send)(struct hx_upstream *upstream, struct hx_buf *line, uint64_t tag);
     /* Closes its input, and after the grace periods ends it with TERM and KILL. CLOSED follows. */
     void (*stop)(struct hx_upstream *upstream);
@@ -72,8 +75,8 @@ struct hx_upstream_ops {
     void (*kill)(struct hx_upstream *upstream);
     /* Back-pressure: while held, nothing is read from its output. */
     void (*hold)(struct hx_upstream *upstream, bool is_held);
-    /* Names the transport for others on this host (who may ask whether it is gone): a short text that
-     * goes into the ledger, empty when there is none. Valid until the next start. */
+    /* Names the transport for others on this host (who may ask whether it is gone): a short text
+     * that goes into the ledger, empty when there is none. Valid until the next start. */
     const char *(*transport_name)(struct hx_upstream *upstream);
 };
 
@@ -93,7 +96,8 @@ struct hx_downstream_ops {
     bool (*is_reader_alive)(struct hx_downstream *downstream);
     /* Back-pressure: while held, no request is read. */
     void (*hold)(struct hx_downstream *downstream, bool is_held);
-    /* Closes both directions at once, so that the client sees the end. Unsent tags get NOT_SENT/CUT. */
+    /* Closes both directions at once, so that the client sees the end. Unsent tags get
+     * NOT_SENT/CUT. */
     void (*close)(struct hx_downstream *downstream);
 };
 

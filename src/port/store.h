@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ledger as the engine sees it: requests go in, completions come out, both on the loop thread.
+ * Two adapters implement it (SQLite and memory) and one contract suite holds for both.
+ *
+ * A request belongs to the store from submit until it comes out of take_done; then it is the
+ * caller's again and its results (records in `arena`) live until it is freed. Requests of one store
+ * complete in the order of submission, except that a failing one may come earlier.
+ *
+ * What is promised:
+ *  - DONE means durable (or, for kinds marked "not synced", visible to every process of this host
+ * and safe against the death of any process).
+ *  - STALE means that the precondition did not hold and no row changed; `records` then holds what
+ * the ledger says now (none if there is no such row).
+ *  - NOT_DONE means that nothing was written and nothing will be. A commit whose fate is unknown is
+ *    read back by the store itself, by owner token and fence, until it knows: it never repeats a
+ * write on doubt, and it never reports NOT_DONE on doubt. While it cannot know it keeps the
+ * request.
+ *
+ * Loading also judges the owner: `owner_fact` is looked up at that moment, and entries that a dead
+ * owner left in its spool are applied before its row is reported as owner-dead.
+ */
+#ifndef HX_PORT_STORE_H
+#define HX_PORT_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "core/record.h"
+
+enum hx_store_kind {
+    /* Reads. `records`: by identity the newest generation first, then (if `twin` is asked) every
+     * hot row of that twin digest in order of creation, at most HX_STORE_TWINS_MAX, the row already
+     * given left out. By id: that row. By scan: rows of `scan_state` past `scan_after` (rowid), at
+     * most `scan_limit`, with `ret_scan_next`. */
+    HX_STORE_FIND,
+    /* Inserts `record` with its first attempt in one synced commit, provided that no row of the
+     * same identity and generation exists and (if `twin_guard` is set) that no row of the same twin
+     * digest is newer than `twin_seen`; else STALE. Room for the outcome is reserved in the spool
+     * first. */
+    HX_STORE_INSERT,
+    /* Replaces the changing part of the row `record.id`, provided that its fence equals
+     * `expected_fence` and (if `require_unmarked`) that its present attempt carries no sent mark;
+     * else STALE. With `second`, inserts that record (a successor) in the same commit. Synced. */
+    HX_STORE_UPDATE,
+    /* Sets the sent mark of attempt `record.attempt.number` with `record.attempt.marked_at`,
+     * provided that the fence equals `expected_fence` and the attempt is the present one and
+     * unmarked; else STALE. Not synced. */
+    HX_STORE_MARK,
+    /* Adds to counters and flags of row `record.id` without a fence: see struct hx_store_touch.
+     * With `touch.expect_adoptions` it is a compare-and-set on `adoptions`; else STALE. Not synced.
+     */
+    HX_STORE_TOUCH,
+    /* Appends the outcome in `record` (with expected_fence) to this process's synced spool. */
+    HX_STORE_SPOOL,
+    /* Appends a history line to row `record.id`, or to the ledger's own log when the id is nil. Not
+     * synced. */
+    HX_STORE_NOTE,
+    /* Reads the payload of row `record.id` placed in a blob, into `payload`. */
+    HX_STORE_PAYLOAD
+};
+
+enum hx_store_result { HX_STORE_DONE, HX_STORE_STALE, HX_STORE_NOT_DONE };
+
+enum hx_owner_fact {
+    HX_OWNER_NOBODY,
+    HX_OWNER_MINE,
+    HX_OWNER_ALIVE,     /* its process lock is held, on this host */
+    HX_OWNER_DEAD,      /* its lock is free, or its host came back with another boot id */
+    HX_OWNER_ELSEWHERE, /* another host, lease not over */
+    HX_OWNER_ELSEWHERE_LAPSED
+};
+
+enum { HX_STORE_TWINS_MAX = 256, HX_STORE_NOTE_MAX = 2048, HX_STORE_INLINE_MAX = 256 * 1024 };
+
+struct hx_store_found {
+    struct hx_record record;
+    int64_t rowid;
+    enum hx_owner_fact owner_fact;
+    bool is_sender_gone; /* owner dead and the transport named in the attempt gone with its group */
+    bool is_epoch_current; /* the claim's boot is this one, and no I/O error was seen on the ledger
+                              since */
+};
+
+struct hx_store_touch {
+    uint32_t add_repeats;
+    uint32_t add_sent;
+    uint32_t subtract_sent; /* an answer was taken back */
+    uint32_t add_lost;
+    bool set_told_pending;
+    bool set_cancel_requested;
+    bool set_acknowledged;
+    bool set_needs_human;
+    bool cool;             /* the row can no longer be adopted: leave the twin index */
+    bool adopt;            /* adoptions + 1, holder = `holder`, hot again */
+    bool expect_adoptions; /* compare-and-set on `seen_adoptions` */
+    uint32_t seen_adoptions;
+    struct hx_id holder;
+};
+
+struct hx_store_request {
+    struct hx_list node;
+    enum hx_store_kind kind;
+    void *context;     /* the submitter's own */
+    uint64_t sequence; /* given by the store at submit */
+
+    /* In. */
+    struct hx_record record; /* FIND by identity/id: only `identity`, `twin` or `id` are read */
+    struct hx_record second;
+    bool has_second;
+    bool find_identity;
+    bool find_twin;
+    bool find_id;
+    bool twin_guard;
+    bool require_unmarked;
+    int64_t twin_seen; /* highest rowid of that twin digest that was seen; 0 = none */
+    uint64_t expected_fence;
+    enum hx_op_state scan_state; /* HX_OP_ABSENT = every open or unknown state */
+    bool scan;
+    int64_t scan_after;
+    uint32_t scan_limit;
+    struct hx_store_touch touch;
+    struct hx_span note; /* a JSON object, at most HX_STORE_NOTE_MAX bytes: {"at","what",…} */
+
+    /* Out. */
+    enum hx_store_result result;
+    char error[256]; /* NOT_DONE: one sentence for people: what failed and what to do */
+    struct hx_arena arena;
+    struct hx_store_found *records;
+    uint32_t record_count;
+    int64_t ret_twin_seen; /* highest rowid of the twin digest */
+    int64_t ret_scan_next; /* 0 = end */
+    struct hx_span payload;
+};
+
+struct hx_store;
+
+struct hx_store_ops {
+    /* Takes `request` and everything its spans point at: they must stay valid until it is done. */
+    void (*submit)(struct hx_store *store, struct hx_store_request *request);
+    /* Ends one batch: everything submitted before may be committed together from now on. */
+    void (*flush)(struct hx_store *store);
+    /* Next finished request, or NULL. */
+    struct hx_store_request *(*take_done)(struct hx_store *store);
+    /* Readable when take_done has something; -1 when the store completes within submit. */
+    int (*wake_fd)(struct hx_store *store);
+    /* This process's owner token. */
+    struct hx_id (*owner)(struct hx_store *store);
+    /* The low-water mark as last read: keys older than this are expired. */
+    struct hx_wall (*low_water)(struct hx_store *store);
+    /* NULL while guarded calls may be taken; else why not (restored copy, I/O error, disk full …).
+     */
+    const char *(*refusal)(struct hx_store *store);
+    /* Finishes what is in flight, gives up ownership, frees. Blocks for at most some seconds. */
+    void (*close)(struct hx_store *store);
+};
+
+struct hx_store {
+    const struct hx_store_ops *ops;
+};
+
+struct hx_store_request *hx_store_request_new(enum hx_store_kind kind, void *context);
+struct hx_store_request *hx_store_request_free(struct hx_store_request *request);
+
+#endif
