@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""What /proc knows of the processes of one test. A test marks its environment; children inherit the mark."""
+
+import os
+import signal
+import time
+
+MARK = "HAPAX_E2E_TEST"
+
+
+def _read(pid, name):
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def command_line(pid):
+    return [part.decode("utf-8", "replace") for part in _read(pid, "cmdline").split(b"\0")[:-1]]
+
+
+def _stat(pid):
+    return _read(pid, "stat").rpartition(b")")[2].split()
+
+
+def is_alive(pid):
+    fields = _stat(pid)
+    return bool(fields) and fields[0] not in (b"Z", b"X")
+
+
+def parent(pid):
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
+
+
+def cpu_seconds(pid):
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
+def executable(pid):
+    try:
+        return os.path.realpath(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+
+
+def marked(mark):
+    """The living processes whose environment carries this test's mark."""
+    wanted = f"{MARK}={mark}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid() and is_alive(int(entry)):
+            if wanted in _read(entry, "environ").split(b"\0"):
+                found.append(int(entry))
+    return sorted(found)
+
+
+def zombies_of(pids):
+    """Children of these processes that ended and were not waited for."""
+    found = []
+    for entry in os.listdir("/proc"):
+        fields = _stat(entry) if entry.isdigit() else []
+        if fields and fields[0] == b"Z" and int(fields[1]) in pids:
+            found.append(int(entry))
+    return found
+
+
+def holds_file(pid, prefix):
+    try:
+        return any(
+            os.readlink(f"/proc/{pid}/fd/{fd}").startswith(prefix) for fd in os.listdir(f"/proc/{pid}/fd")
+        )
+    except OSError:
+        return False
+
+
+class Family:
+    """The processes of one `hapax run`: the front (started by the client), keeper, reaper, servers."""
+
+    def __init__(self, mark, hapax, ledger, front=None):
+        ours = [pid for pid in marked(mark)]
+        program = os.path.realpath(hapax)
+        own = [pid for pid in ours if executable(pid) == program]
+        self.front = front
+        # The keeper is the one that has the ledger open: neither front nor reaper may (a closed descriptor
+        # of the database drops its locks), so this also finds a mistake there.
+        self.keepers = [pid for pid in own if pid != front and holds_file(pid, ledger)]
+        self.others = [pid for pid in own if pid != front and pid not in self.keepers]
+        self.servers = [pid for pid in ours if pid not in own]
+
+    def __repr__(self):
+        return f"front {self.front}, keepers {self.keepers}, others {self.others}, servers {self.servers}"
+
+
+def kill(pid, expected, sig=signal.SIGKILL):
+    """Kills one process after checking that it is the one meant: a word of its command line must fit."""
+    line = command_line(pid)
+    assert any(expected in word for word in line), f"pid {pid} is {line}, wanted {expected}"
+    os.kill(pid, sig)
+
+
+def wait_gone(pid, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while is_alive(pid):
+        assert time.monotonic() < deadline, f"pid {pid} still lives: {command_line(pid)}"
+        time.sleep(0.01)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""Checks recorded traffic against the published MCP schemas. Runs inside the virtual environment, as one
+process for the whole suite: a line with the files of a test in, a line with the problems out.
+
+Every message must be a JSONRPCMessage of the revision that this connection agreed on, and satisfy the
+definition of its method (a response: of the method that it answers). Lines that a test broke on purpose are
+recorded as `odd` and are not judged. Revisions older than 2025-06-18 have no schema here; they are judged by
+that one's JSON-RPC rules only, batches element by element.
+"""
+
+import json
+import os
+import sys
+
+import jsonschema
+
+SCHEMAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "fixtures", "schema")
+RESULTS = {
+    "ping": "EmptyResult",
+    "logging/setLevel": "EmptyResult",
+    "resources/subscribe": "EmptyResult",
+    "resources/unsubscribe": "EmptyResult",
+}
+REVISIONS = ("2025-06-18", "2025-11-25")
+
+
+class Revision:
+    def __init__(self, name):
+        with open(os.path.join(SCHEMAS, f"{name}.json"), encoding="utf-8") as file:
+            self.schema = json.load(file)
+        self.root = "definitions" if "definitions" in self.schema else "$defs"
+        self.definitions = self.schema[self.root]
+        self.validators = {}
+        self.of_method = {}
+        for title, definition in self.definitions.items():
+            method = definition.get("properties", {}).get("method", {}).get("const")
+            if method:
+                self.of_method[method] = title
+
+    def result_of(self, method):
+        title = RESULTS.get(method) or self.of_method.get(method, "").replace("Request", "Result")
+        return title if title in self.definitions else None
+
+    def problem(self, title, value):
+        if title not in self.validators:
+            schema = {**self.schema, "$ref": f"#/{self.root}/{title}"}
+            self.validators[title] = jsonschema.validators.validator_for(self.schema)(schema)
+        error = jsonschema.exceptions.best_match(self.validators[title].iter_errors(value))
+        return f"not a {title}: {error.message[:200]} at {list(error.absolute_path)}" if error else None
+
+
+class Connection:
+    """One file is one process's view of one connection."""
+
+    def __init__(self, revisions, path):
+        self.revisions, self.path, self.version = revisions, path, None
+        self.asked = {}
+        self.problems = []
+
+    def judge(self, number, record):
+        if record.get("odd"):
+            return
+        try:
+            message = json.loads(record["line"])
+        except (KeyError, ValueError) as error:
+            self.report(number, record, f"not JSON: {error}")
+            return
+        for one in message if isinstance(message, list) else [message]:
+            self.judge_message(number, record, one)
+
+    def judge_message(self, number, record, message):
+        revision = self.revisions[self.version if self.version in REVISIONS else "2025-06-18"]
+        if isinstance(message, dict) and record["from"] == "server" and "result" in message:
+            version = self.asked_method(record, message) == "initialize" and message["result"].get("protocolVersion")
+            if version:
+                self.version = version
+                revision = self.revisions[version if version in REVISIONS else "2025-06-18"]
+        self.report(number, record, revision.problem("JSONRPCMessage", message))
+        if not isinstance(message, dict):
+            return
+        method = message.get("method")
+        if method is None:
+            asked = self.asked_method(record, message)
+            if "result" in message and self.version in REVISIONS and asked and revision.result_of(asked):
+                if asked != "tools/call" or "task" not in message["result"]:
+                    self.report(number, record, revision.problem(revision.result_of(asked), message["result"]))
+            if message.get("id") is not None and asked is None:
+                self.report(number, record, "answers a request that was not seen on this connection")
+            return
+        if "id" in message:
+            self.asked[(record["from"], json.dumps(message["id"]))] = method
+        if method in revision.of_method and (self.version in REVISIONS or method == "initialize"):
+            self.report(number, record, revision.problem(revision.of_method[method], message))
+
+    def asked_method(self, record, message):
+        asker = "client" if record["from"] == "server" else "server"
+        return self.asked.get((asker, json.dumps(message.get("id"))))
+
+    def report(self, number, record, problem):
+        if problem:
+            line = record.get("line", "")[:300]
+            self.problems.append(f"{os.path.basename(self.path)}:{number} from the {record['from']}: {problem}: {line}")
+
+
+def main():
+    revisions = {name: Revision(name) for name in REVISIONS}
+    for order in sys.stdin:
+        problems, count = [], 0
+        for path in json.loads(order)["files"]:
+            connection = Connection(revisions, path)
+            with open(path, encoding="utf-8") as file:
+                for number, line in enumerate(file, 1):
+                    count += 1
+                    try:
+                        record = json.loads(line)
+                    except ValueError:
+                        continue  # the recorder was killed in the middle of a line
+                    connection.judge(number, record)
+            problems += connection.problems
+        print(json.dumps({"problems": problems, "count": count}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+//
+// The official TypeScript SDK as a client, driven by lines of JSON on stdin, so that one scenario written once
+// runs with every SDK (driver.py is its twin). It adds nothing to the SDK but a copy of the wire:
+//
+//   {"ref":1,"do":"connect","command":C,"args":[],"env":{},"wire":FILE}   -> {"ref":1,"ok":{"pid":N}}
+//   {"ref":2,"do":"call","tool":T,"args":{},"timeout_ms":N,"key":K}       -> {"ref":2,"ok":RESULT} or {"ref":2,"error":E}
+//   {"ref":3,"do":"abort","of":2,"reason":"user pressed Esc"}             -> {"ref":3,"ok":{}}
+//   {"ref":4,"do":"close"}                                                -> {"ref":4,"ok":{}}
+//
+// argv: the directory of the SDK package to use.
+
+import { appendFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+import { createInterface } from "node:readline";
+
+const sdk = (file) => import(pathToFileURL(`${process.argv[2]}/dist/esm/client/${file}`).href);
+const { Client } = await sdk("index.js");
+const { StdioClientTransport } = await sdk("stdio.js");
+
+class Tape {
+    constructor(file) {
+        this.file = file;
+        this.rest = { client: Buffer.alloc(0), server: Buffer.alloc(0) };
+    }
+    write(from, chunk) {
+        let bytes = Buffer.concat([this.rest[from], Buffer.from(chunk)]);
+        for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10)) {
+            const line = bytes.subarray(0, end).toString("utf8");
+            appendFileSync(this.file, JSON.stringify({ from, at: "client", line }) + "\n");
+            bytes = bytes.subarray(end + 1);
+        }
+        this.rest[from] = bytes;
+    }
+}
+
+class TapedTransport extends StdioClientTransport {
+    constructor(params, tape) {
+        super(params);
+        this.tape = tape;
+    }
+    async start() {
+        await super.start();
+        const child = this._process;
+        const write = child.stdin.write.bind(child.stdin);
+        child.stdin.write = (chunk, ...rest) => {
+            this.tape.write("client", chunk);
+            return write(chunk, ...rest);
+        };
+        child.stdout.prependListener("data", (chunk) => this.tape.write("server", chunk));
+    }
+}
+
+const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
+const aborts = new Map();
+let client;
+
+const verbs = {
+    async connect({ command, args, env, wire }) {
+        const transport = new TapedTransport({ command, args, env, stderr: "inherit" }, new Tape(wire));
+        client = new Client({ name: "hapax-e2e", version: "1" }, { capabilities: {} });
+        await client.connect(transport);
+        return { pid: transport.pid };
+    },
+    async call({ ref, tool, args, timeout_ms, key }) {
+        const params = { name: tool, arguments: args };
+        if (key) params._meta = { "dev.hapax/idempotencyKey": key };
+        const abort = new AbortController();
+        aborts.set(ref, abort);
+        return client.callTool(params, undefined, { timeout: timeout_ms ?? 60000, signal: abort.signal });
+    },
+    async abort({ of, reason }) {
+        aborts.get(of).abort(reason);
+        return {};
+    },
+    async list() {
+        return client.listTools();
+    },
+    async close() {
+        await client.close();
+        return {};
+    },
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+    const command = JSON.parse(line);
+    if (command.do === "quit") break;
+    verbs[command.do](command).then(
+        (ok) => say({ ref: command.ref, ok }),
+        (e) => say({ ref: command.ref, error: { kind: e?.constructor?.name, code: e?.code, message: String(e?.message ?? e) } }),
+    );
+}
+process.exit(0);
