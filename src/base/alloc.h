@@ -2,9 +2,9 @@
 /*
  * The only door to malloc.
  *
- * Memory whose size a peer chooses (buffers, arenas) comes from hx_alloc and may be refused: that is a
- * refusal of one message. Small fixed objects come from hx_new, which ends the process when memory is
- * gone: nothing useful can be done without them, and every promise is durable already.
+ * Memory whose size a peer chooses (buffers, arenas) comes from hx_alloc and may be refused: that
+ * is a refusal of one message. Small fixed objects come from hx_new, which ends the process when
+ * memory is gone: nothing useful can be done without them, and every promise is durable already.
  */
 #ifndef HX_BASE_ALLOC_H
 #define HX_BASE_ALLOC_H
@@ -27,7 +27,8 @@ char *hx_span_strdup(struct hx_span span);
 /* Accepts NULL; returns NULL so that `p = hx_free(p)` reads well. */
 void *hx_free(void *memory);
 
-/* Test seam: the n-th call from now (1 = next) to a *fallible* allocation is refused; 0 turns it off. */
+/* Test seam: the n-th call from now (1 = next) to a *fallible* allocation is refused; 0 turns it
+ * off. */
 void hx_alloc_fail_at(unsigned long countdown);
 
 #endif

@@ -9,7 +9,8 @@
 
 #include <stdint.h>
 
-_Noreturn void hx_assert_failed(const char *condition, const char *file, int line, const char *func);
+_Noreturn void hx_assert_failed(const char *condition, const char *file, int line,
+                                const char *func);
 
 #define hx_assert(condition)                                                                       \
     ((condition) ? (void)0 : hx_assert_failed(#condition, __FILE__, __LINE__, __func__))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SHA-256. One hasher belongs to one thread and is made once: looking the algorithm up per call is the
- * slow path of OpenSSL 3.
+ * SHA-256. One hasher belongs to one thread and is made once: looking the algorithm up per call is
+ * the slow path of OpenSSL 3.
  */
 #ifndef HX_BASE_DIGEST_H
 #define HX_BASE_DIGEST_H

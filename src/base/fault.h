@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How a failure travels. Fallible functions return int and must be checked: 0 is done, a negative
- * HX_E_* is not the caller's to judge and goes up with HX_TRACE, a positive value is an outcome listed
- * above the prototype and is handled on the spot.
+ * HX_E_* is not the caller's to judge and goes up with HX_TRACE, a positive value is an outcome
+ * listed above the prototype and is handled on the spot.
  *
  * Whoever raises fills the fault record of the thread; whoever decides logs it, once.
  */

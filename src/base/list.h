@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Intrusive doubly linked ring. A list head and a node are the same struct; an unlinked node points at
- * itself, so unlinking twice is harmless.
+ * Intrusive doubly linked ring. A list head and a node are the same struct; an unlinked node points
+ * at itself, so unlinking twice is harmless.
  */
 #ifndef HX_BASE_LIST_H
 #define HX_BASE_LIST_H
@@ -14,7 +14,7 @@ struct hx_list {
     struct hx_list *prev;
 };
 
-#define hx_container_of(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
+#define hx_container_of(node, type, member) ((type *)((char *)(node)-offsetof(type, member)))
 
 static inline void hx_list_init(struct hx_list *node)
 {

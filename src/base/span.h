@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A borrowed run of bytes. Spans never own what they point at and are not NUL-terminated; whoever
- * hands one out says how long it lives. Bytes from outside travel as spans so that they can be passed
- * on untouched.
+ * hands one out says how long it lives. Bytes from outside travel as spans so that they can be
+ * passed on untouched.
  */
 #ifndef HX_BASE_SPAN_H
 #define HX_BASE_SPAN_H
@@ -50,7 +50,8 @@ static inline bool hx_span_eq_cstr(struct hx_span span, const char *text)
 
 static inline bool hx_span_starts_with(struct hx_span span, struct hx_span prefix)
 {
-    return span.len >= prefix.len && (prefix.len == 0 || memcmp(span.ptr, prefix.ptr, prefix.len) == 0);
+    return span.len >= prefix.len &&
+           (prefix.len == 0 || memcmp(span.ptr, prefix.ptr, prefix.len) == 0);
 }
 
 /* ASCII only, so it never depends on a locale. */

@@ -139,7 +139,8 @@ bool hx_wall_parse(const char *text, unsigned long len, struct hx_wall *ret_wall
     int64_t days_in_month = month_days[month - 1] + (month == 2 && is_leap(year));
     if (day < 1 || day > days_in_month)
         return false;
-    int64_t minutes = days_from_civil(year, month, day) * 1440 + hour * 60 + minute - offset_minutes;
+    int64_t minutes =
+        days_from_civil(year, month, day) * 1440 + hour * 60 + minute - offset_minutes;
     ret_wall->ms = minutes * 60000 + second * 1000 + fraction_ms;
     return true;
 }

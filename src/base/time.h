@@ -3,8 +3,8 @@
  * Two kinds of time that must never be mixed up, so they are two types.
  *
  * Monotonic time is the suspend-counting clock of one boot (CLOCK_BOOTTIME): it measures how long
- * something took and means nothing after a reboot. Wall time is what people read (CLOCK_REALTIME): it
- * may jump, so no rule about running a tool rests on it alone.
+ * something took and means nothing after a reboot. Wall time is what people read (CLOCK_REALTIME):
+ * it may jump, so no rule about running a tool rests on it alone.
  *
  * Durations are plain int64_t milliseconds and say so in their names.
  */

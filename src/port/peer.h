@@ -34,14 +34,12 @@ enum hx_peer_event_type {
     HX_PEER_STARTED,    /* the process runs; its pipes are open */
     HX_PEER_STALLED,    /* no byte accepted for stall_timeout with message `tag` half written */
     HX_PEER_CLOSED,     /* transport gone for good and the process group with it: `status`,
-                           `stderr_tail`.     Comes after the last MESSAGE and after the fate of every tag.
-                         */
+                           `stderr_tail`. Comes after the last MESSAGE and the fate of every tag. */
     HX_PEER_STDERR,     /* `line` holds one line of the child's standard error */
 
     /* Downstream only. */
     HX_PEER_END_OF_INPUT, /* orderly end of the client's requests */
-    HX_PEER_TAKEN_BACK,   /* message `tag` was WRITTEN but its reader closed with it (partly) unread
-                           */
+    HX_PEER_TAKEN_BACK,   /* message `tag` was WRITTEN; its reader closed with it (partly) unread */
     HX_PEER_READER_GONE,  /* nothing written from now on can be read */
     HX_PEER_FRONT_GONE    /* the process that the client started is dead */
 };
