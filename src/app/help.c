@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/help.h"
+
+#include <string.h>
+
+#include "app/options.h"
+#include "app/settings.h"
+
+#define HELP_COLUMNS 80
+#define OPTION_INDENT 8
+
+void hx_help_overview(FILE *out)
+{
+    fputs("hapax: a tool call happens once, or you are told plainly that nobody can tell.\n"
+          "\n"
+          "Put it before the command of any MCP server in your client's configuration:\n"
+          "\n"
+          "  hapax run -- npx -y @example/server      (was: npx -y @example/server)\n"
+          "\n"
+          "Nothing else is needed. A call whose answer got lost is not run a second time when\n"
+          "the client repeats it: the repeat gets the answer of the first.\n"
+          "\n"
+          "Commands\n"
+          "  run     start an MCP server behind the ledger; stdio in front\n"
+          "  ops     look into the ledger, settle what is unknown\n"
+          "  demo    see it with your own eyes: real processes, really killed, in 20 seconds\n"
+          "\n"
+          "  hapax COMMAND --help     explains a command, with examples\n"
+          "  hapax --version          prints the version\n"
+          "\n"
+          "Exit status\n"
+          "  0  done\n"
+          "  1  it could not be done, or (demo) a promise was broken; standard error says what\n"
+          "  2  the command line or a setting is wrong; nothing was started\n",
+          out);
+}
+
+void hx_help_wrap(FILE *out, const char *text, size_t indent, size_t column)
+{
+    while (*text) {
+        size_t word = strcspn(text, " ");
+        if (column > indent && column + 1 + word > HELP_COLUMNS) {
+            fprintf(out, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (column > indent) {
+            fputc(' ', out);
+            column++;
+        }
+        fwrite(text, 1, word, out);
+        column += word;
+        text += word;
+        text += strspn(text, " ");
+    }
+    fputc('\n', out);
+}
+
+static const char *placeholder(enum hx_setting_type type)
+{
+    switch (type) {
+    case HX_SETTING_TEXT:
+        return "TEXT";
+    case HX_SETTING_FLAG:
+        return "[=on|off]";
+    case HX_SETTING_CHOICE:
+        return "CHOICE";
+    case HX_SETTING_DURATION:
+        return "TIME";
+    case HX_SETTING_COUNT_OF:
+        return "N";
+    case HX_SETTING_SIZE:
+        return "SIZE";
+    case HX_SETTING_POINTER:
+        return "/POINTER";
+    case HX_SETTING_POINTERS:
+        return "/POINTER,...";
+    case HX_SETTING_KEY_PLACE:
+        return "PLACE";
+    case HX_SETTING_ERRORS:
+        return "ERROR,...";
+    case HX_SETTING_APPROVAL:
+        return "WHEN";
+    }
+    return "";
+}
+
+static void print_setting(FILE *out, enum hx_setting_id id)
+{
+    const struct hx_setting_row *row = hx_setting_row(id);
+    char option[HX_OPTION_NAME_SIZE];
+    char text[512];
+    hx_option_name(row->name, option);
+    fprintf(out, "  %s%s%s%s\n%*s", option, row->type == HX_SETTING_FLAG ? "" : " ",
+            placeholder(row->type), row->scope == HX_SCOPE_TOOL ? " *" : "", OPTION_INDENT, "");
+    if (strcmp(row->initial, "none") == 0)
+        snprintf(text, sizeof(text), "%s", row->help);
+    else
+        snprintf(text, sizeof(text), "%s [%s]", row->help, row->initial);
+    hx_help_wrap(out, text, OPTION_INDENT, OPTION_INDENT);
+    for (int choice = 0; choice < HX_CHOICE_COUNT; choice++)
+        if (hx_choice_setting((enum hx_choice)choice) == id)
+            fprintf(out, "%*s%-12s %s\n", OPTION_INDENT + 2, "",
+                    hx_choice_text((enum hx_choice)choice), hx_choice_help((enum hx_choice)choice));
+}
+
+void hx_help_run(FILE *out)
+{
+    fputs("Usage: hapax run [OPTION...] -- COMMAND [ARGUMENT...]\n"
+          "\n"
+          "Starts COMMAND, an MCP server that speaks on standard input and output, and stands\n"
+          "between it and the client. Every call of a tool that may change something is written\n"
+          "into the ledger before it is sent and its result before it is answered, so that a\n"
+          "repeated call gets the first one's result instead of acting again. If the client\n"
+          "goes away, kills this process or restarts, the work goes on and its result waits.\n"
+          "\n"
+          "Examples\n"
+          "  hapax run -- npx -y @example/server\n"
+          "      in place of 'npx -y @example/server'\n"
+          "  hapax run --name billing -- ./server --port 1\n"
+          "      a name of its own in the ledger; needed when two entries differ only in their\n"
+          "      environment\n"
+          "  hapax run --tool 'get_*: class=read_only' \\\n"
+          "            --tool 'set_status: class=idempotent timeout=90s' -- ./server\n"
+          "      says what tools promise: get_... change nothing, set_status may be sent again\n"
+          "  hapax run --repeat window --repeat-window 5m -- ./server\n"
+          "      for frameworks that run a finished call again\n"
+          "  hapax run --tool 'charge: class=keyed effect_key=/idempotency_key' -- ./server\n"
+          "      charge takes a key in that argument and recognises a repeat by it\n"
+          "\n"
+          "Per-tool rules\n"
+          "  --tool 'PATTERN: name=value ...'\n"
+          "      PATTERN is a tool's name, with * for any run of characters and ? for one. Names\n"
+          "      are those below, with underscores. Setting by setting the most specific rule\n"
+          "      holds: a full name, then the longest text before the first * or ?, then the\n"
+          "      later one; values with spaces stand in quotes. May be given many times.\n"
+          "\n"
+          "Options (* also in a rule; [default])\n",
+          out);
+#define HX_SETTING_SECTION(title) fprintf(out, "\n%s\n", title);
+#define HX_SETTING(field, type, scope, initial, min, max, help)                                    \
+    print_setting(out, HX_SETTING_##field);
+#include "tables/config.def"
+    fputs("\nTIME is a number with ms, s, m, h or d; SIZE is in bytes or with KiB, MiB, GiB.\n"
+          "Calls are found again only in the same ledger under the same name.\n"
+          "\n"
+          "Exit status: 0 the client closed and all work is done; 1 the gateway itself could not\n"
+          "start or go on; 2 the command line is wrong.\n",
+          out);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The log: one logfmt line per event, written in one piece, so that lines of several processes
+ * never mix in one file. It carries operation ids, attempts, tool names and states. Arguments,
+ * results and keys have no function here that would print them, but for hx_log_arguments, which the
+ * operator must have allowed; of a key only a short hash is shown.
+ *
+ *   struct hx_log_line line;
+ *   hx_log_begin(&line, HX_LOG_INFO, "attempt_sent");
+ *   hx_log_text(&line, "tool", tool);
+ *   hx_log_number(&line, "attempt", 1);
+ *   hx_log_end(&line);
+ */
+#ifndef HX_APP_LOG_H
+#define HX_APP_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/assert.h"
+#include "base/fault.h"
+#include "base/id.h"
+#include "base/span.h"
+
+/* The order of the choices of log_level in tables/config.def. */
+enum hx_log_level { HX_LOG_ERROR, HX_LOG_WARN, HX_LOG_INFO, HX_LOG_DEBUG };
+
+#define HX_LOG_LINE_MAX 2048
+
+struct hx_log_line {
+    bool is_wanted;
+    size_t len;
+    char text[HX_LOG_LINE_MAX];
+};
+
+struct hx_log_options {
+    enum hx_log_level level;
+    const char *path; /* NULL = standard error */
+    bool has_arguments;
+};
+
+/* Until this is called, warnings and errors go to standard error. Returns 0 or HX_E_SYSTEM. */
+int hx_log_open(const struct hx_log_options *options) HX_MUST_CHECK;
+void hx_log_close(void);
+
+/* `event` is a plain word. */
+void hx_log_begin(struct hx_log_line *line, enum hx_log_level level, const char *event);
+void hx_log_text(struct hx_log_line *line, const char *name, struct hx_span value);
+void hx_log_cstr(struct hx_log_line *line, const char *name, const char *value);
+void hx_log_number(struct hx_log_line *line, const char *name, int64_t value);
+void hx_log_id(struct hx_log_line *line, const char *name, const struct hx_id *id);
+/* Eight hex digits of the key's SHA-256: enough to find it again, too little to use it. */
+void hx_log_key(struct hx_log_line *line, const char *name, struct hx_span key);
+void hx_log_arguments(struct hx_log_line *line, struct hx_span arguments);
+void hx_log_fault(struct hx_log_line *line, const struct hx_fault *fault);
+void hx_log_end(struct hx_log_line *line);
+
+#endif

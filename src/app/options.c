@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "app/nearest.h"
+
+void hx_option_name(const char *setting, char *ret_name)
+{
+    snprintf(ret_name, HX_OPTION_NAME_SIZE, "--%s", setting);
+    for (char *at = ret_name; *at; at++)
+        if (*at == '_')
+            *at = '-';
+}
+
+static int refuse_option(struct hx_settings *settings, struct hx_span name,
+                         struct hx_complaint *complaint)
+{
+    const char *names[HX_SETTING_COUNT + 2];
+    char option[HX_OPTION_NAME_SIZE];
+    for (size_t i = 0; i < HX_SETTING_COUNT; i++)
+        names[i] = hx_setting_row((enum hx_setting_id)i)->name;
+    names[HX_SETTING_COUNT] = "tool";
+    names[HX_SETTING_COUNT + 1] = "help";
+    if (hx_setting_is_retry_word(name))
+        return hx_settings_set(settings, name, HX_SPAN_LIT("on"), complaint);
+    const char *near = hx_nearest(name, names, HX_SETTING_COUNT + 2);
+    if (!near)
+        return hx_complain(
+            complaint,
+            "there is no option '--%.*s'. 'hapax run --help' lists all of them; options "
+            "of the server itself stand behind '--'",
+            (int)(name.len < 80 ? name.len : 80), name.ptr);
+    hx_option_name(near, option);
+    return hx_complain(
+        complaint,
+        "there is no option '--%.*s'; did you mean '%s'? Options of the server itself "
+        "stand behind '--'",
+        (int)(name.len < 80 ? name.len : 80), name.ptr, option);
+}
+
+/* Puts the option's spelling in front of what the setting said. */
+static int set_option(struct hx_settings *settings, struct hx_span name, struct hx_span value,
+                      struct hx_complaint *complaint)
+{
+    struct hx_complaint inner;
+    if (hx_settings_set(settings, name, value, &inner) == 0)
+        return 0;
+    char option[HX_OPTION_NAME_SIZE];
+    const char *rest = strchr(inner.text, ':');
+    hx_option_name(hx_setting_find(name)->name, option);
+    return hx_complain(complaint, "%s%s", option, rest ? rest : inner.text);
+}
+
+static int parse_option(int argc, char **argv, int *at, struct hx_settings *settings,
+                        struct hx_complaint *complaint)
+{
+    struct hx_span word = hx_span_cstr(argv[*at] + 2);
+    const char *equals = strchr(argv[*at], '=');
+    struct hx_span name = equals ? hx_span(word.ptr, (size_t)(equals - word.ptr)) : word;
+    bool is_rule = hx_span_eq_cstr(name, "tool");
+    const struct hx_setting_row *row = hx_setting_find(name);
+    struct hx_span negation = HX_SPAN_LIT("no-");
+    if (!row && !equals && hx_span_starts_with(name, negation)) {
+        struct hx_span positive = hx_span(name.ptr + negation.len, name.len - negation.len);
+        row = hx_setting_find(positive);
+        if (row && row->type == HX_SETTING_FLAG)
+            return set_option(settings, positive, HX_SPAN_LIT("off"), complaint);
+        row = NULL;
+    }
+    if (!row && !is_rule)
+        return refuse_option(settings, name, complaint);
+    if (row && row->type == HX_SETTING_FLAG && !equals)
+        return set_option(settings, name, HX_SPAN_LIT("on"), complaint);
+    struct hx_span value;
+    if (equals) {
+        value = hx_span_cstr(equals + 1);
+    } else if (*at + 1 < argc) {
+        value = hx_span_cstr(argv[++*at]);
+    } else {
+        return hx_complain(complaint, "--%.*s needs a value; %s", HX_SPAN_FMT(name),
+                           is_rule ? "write --tool 'PATTERN: name=value ...'" : row->help);
+    }
+    if (is_rule)
+        return hx_settings_add_rule(settings, value, complaint);
+    return set_option(settings, name, value, complaint);
+}
+
+int hx_options_parse(int argc, char **argv, struct hx_settings *settings, int *ret_used,
+                     struct hx_complaint *complaint)
+{
+    int at = 1;
+    for (; at < argc; at++) {
+        const char *word = argv[at];
+        if (strcmp(word, "--") == 0) {
+            at++;
+            break;
+        }
+        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+            return HX_OPTIONS_HELP;
+        if (word[0] != '-')
+            break;
+        if (word[1] != '-')
+            return hx_complain(complaint,
+                               "'%s' is no option: all options have two dashes and a full name. "
+                               "'hapax run --help' lists them; the server's own stand behind '--'",
+                               word);
+        int rc = parse_option(argc, argv, &at, settings, complaint);
+        if (rc != 0)
+            return rc;
+    }
+    *ret_used = at;
+    return hx_settings_check(settings, complaint);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command line of `hapax run`: options out of tables/config.def, then the server's own command.
+ */
+#ifndef HX_APP_OPTIONS_H
+#define HX_APP_OPTIONS_H
+
+#include "app/settings.h"
+
+/* The command line asks for help instead. */
+#define HX_OPTIONS_HELP 2
+
+/* Reads argv[1...] up to "--" or the first word that is no option, and checks the result.
+ *
+ * Returns 0 with *ret_used = index of the server's command (argc when there is none), 1 with a
+ * complaint, or HX_OPTIONS_HELP. */
+int hx_options_parse(int argc, char **argv, struct hx_settings *settings, int *ret_used,
+                     struct hx_complaint *complaint) HX_MUST_CHECK;
+
+/* "repeat_window" -> "--repeat-window", into HX_OPTION_NAME_SIZE bytes. */
+#define HX_OPTION_NAME_SIZE 48
+void hx_option_name(const char *setting, char *ret_name);
+
+#endif
