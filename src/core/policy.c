@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the tool's contract allows after something is unknown: the only file that turns "it may have
+ * happened" into a decision to do anything again.
+ *
+ *   INV-14  Re-sends stay inside the declared horizon, on the same target, under the same effect
+ * key.
+ */
+#include "core/policy.h"
+
+#include "core/words.h"
+
+bool hx_has_attempts_left(const struct hx_record *record)
+{
+    return record->sends < record->contract.attempts_max;
+}
+
+static int64_t attempt_length_ms(const struct hx_contract *contract)
+{
+    return contract->timeout_ms > 0 ? contract->timeout_ms : contract->orphan_timeout_ms;
+}
+
+bool hx_is_inside_horizon(const struct hx_record *record, const struct hx_now *now)
+{
+    /* Semantics section 6: for the horizon alone, an undeclared in-flight bound counts as 300 s. */
+    const int64_t in_flight_default_ms = 300 * 1000;
+    const struct hx_contract *contract = &record->contract;
+    if (contract->dedupe_horizon_ms == HX_UNDECLARED_MS)
+        return false;
+    if (record->first_mark.wall.ms == 0)
+        return true; /* counted from the first mark, and there is none yet */
+    int64_t in_flight_ms = contract->in_flight_bound_ms == HX_UNDECLARED_MS
+                               ? in_flight_default_ms
+                               : contract->in_flight_bound_ms;
+    int64_t margin_ms = attempt_length_ms(contract) + in_flight_ms;
+    return !hx_has_elapsed(&record->first_mark, now, contract->dedupe_horizon_ms - margin_ms,
+                           HX_ACROSS_COUNTS_AS_OVER);
+}
+
+bool hx_may_send_again(const struct hx_record *record, const struct hx_facts *facts,
+                       const struct hx_now *now)
+{
+    const struct hx_contract *contract = &record->contract;
+    if (!hx_has_attempts_left(record) || !facts->is_same_target)
+        return false;
+    if (record->earlier.confirmed > 0 || record->attempt.state == HX_ATTEMPT_CONFIRMED)
+        return false;
+    /* Before an idempotent tool is sent the same again, the old transport must be closed, or the
+     * two could land in the wrong order. */
+    bool is_order_safe = facts->is_sender_gone || contract->is_reorder_safe;
+    switch (contract->tool_class) {
+    case HX_CLASS_IDEMPOTENT:
+        return is_order_safe;
+    case HX_CLASS_KEYED:
+        return hx_is_inside_horizon(record, now);
+    case HX_CLASS_OPAQUE:
+    case HX_CLASS_PROBEABLE:
+    case HX_CLASS_READ_ONLY:
+        return false;
+    }
+    hx_assert(!"tool class");
+    return false;
+}
+
+bool hx_is_due(const struct hx_record *record, const struct hx_now *now)
+{
+    if (record->not_before.wall.ms == 0)
+        return true;
+    return hx_has_elapsed(&record->not_before, now, 0, HX_ACROSS_COUNTS_AS_OVER);
+}
+
+bool hx_absence_is_provable(const struct hx_record *record, const struct hx_facts *facts,
+                            const struct hx_now *now)
+{
+    const struct hx_contract *contract = &record->contract;
+    if (contract->in_flight_bound_ms == HX_UNDECLARED_MS || !facts->is_sender_gone)
+        return false;
+    const struct hx_now *last_mark =
+        record->attempt.is_marked ? &record->attempt.marked_at : &record->first_mark;
+    if (last_mark->wall.ms == 0)
+        return false;
+    return hx_has_elapsed(last_mark, now,
+                          contract->in_flight_bound_ms + contract->visibility_lag_ms,
+                          HX_ACROSS_STARTS_AGAIN);
+}

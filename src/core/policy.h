@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the tool's contract allows. See policy.c.
+ */
+#ifndef HX_CORE_POLICY_H
+#define HX_CORE_POLICY_H
+
+#include "core/op.h"
+
+/* The dedupe horizon still covers another attempt that starts now: now + time it may take +
+ * in-flight bound lies inside it. Only for keyed tools; an undeclared horizon covers nothing. */
+bool hx_is_inside_horizon(const struct hx_record *record, const struct hx_now *now);
+/* The contract allows another attempt with the same effect key, to be begun now. */
+bool hx_may_send_again(const struct hx_record *record, const struct hx_facts *facts,
+                       const struct hx_now *now);
+/* Attempts are left: every send counts, also the ladder's. */
+bool hx_has_attempts_left(const struct hx_record *record);
+/* READY: the not-before time has passed. */
+bool hx_is_due(const struct hx_record *record, const struct hx_now *now);
+/* Δ has passed since the last mark with the sender gone: absence may be believed. */
+bool hx_absence_is_provable(const struct hx_record *record, const struct hx_facts *facts,
+                            const struct hx_now *now);
+
+#endif
