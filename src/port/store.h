@@ -15,7 +15,14 @@
  *  - NOT_DONE means that nothing was written and nothing will be. A commit whose fate is unknown is
  *    read back by the store itself, by owner token and fence, until it knows: it never repeats a
  * write on doubt, and it never reports NOT_DONE on doubt. While it cannot know it keeps the
- * request.
+ * request, and every later one behind it.
+ *
+ * Hot rows are those that an equal call without a key may meet: every row that is not final, and
+ * final ones until `cool`. Only hot rows are found by their twin digest.
+ *
+ * The outcome's bytes: up to HX_STORE_INLINE_MAX they stand in the row; more go to a blob, and the row
+ * is read back with `place` BLOB and no bytes. A write whose outcome has no bytes and place BLOB keeps
+ * the blob that is there; one with place GONE removes the bytes wherever they are.
  *
  * Loading also judges the owner: `owner_fact` is looked up at that moment, and entries that a dead
  * owner left in its spool are applied before its row is reported as owner-dead.
@@ -31,23 +38,25 @@
 #include "core/record.h"
 
 enum hx_store_kind {
-    /* Reads. `records`: by identity the newest generation first, then (if `twin` is asked) every
+    /* Reads. `records`: by identity the newest generation alone, then (if `twin` is asked) every
      * hot row of that twin digest in order of creation, at most HX_STORE_TWINS_MAX, the row already
      * given left out. By id: that row. By scan: rows of `scan_state` past `scan_after` (rowid), at
-     * most `scan_limit`, with `ret_scan_next`. */
+     * most `scan_limit`, with `ret_scan_next`; a page may hold fewer, or none, and still have a
+     * next. */
     HX_STORE_FIND,
     /* Inserts `record` with its first attempt in one synced commit, provided that no row of the
-     * same identity and generation exists and (if `twin_guard` is set) that no row of the same twin
-     * digest is newer than `twin_seen`; else STALE. Room for the outcome is reserved in the spool
-     * first. */
+     * same identity and generation exists and (if `twin_guard` is set) that no hot row of the same
+     * twin digest is newer than `twin_seen`; else STALE, with the records that FIND by identity
+     * (and twin, if guarded) would give. Room for the outcome is reserved in the spool first. */
     HX_STORE_INSERT,
     /* Replaces the changing part of the row `record.id`, provided that its fence equals
      * `expected_fence` and (if `require_unmarked`) that its present attempt carries no sent mark;
-     * else STALE. With `second`, inserts that record (a successor) in the same commit. Synced. */
+     * else STALE. With `second`, inserts that record (a successor) in the same commit; its identity
+     * and generation taken = STALE, and the records are `record`'s row, then that one. Synced. */
     HX_STORE_UPDATE,
     /* Sets the sent mark of attempt `record.attempt.number` with `record.attempt.marked_at`,
      * provided that the fence equals `expected_fence` and the attempt is the present one and
-     * unmarked; else STALE. Not synced. */
+     * unmarked; else STALE. Also the row's `first_mark` if there was none. Not synced. */
     HX_STORE_MARK,
     /* Adds to counters and flags of row `record.id` without a fence: see struct hx_store_touch.
      * With `touch.expect_adoptions` it is a compare-and-set on `adoptions`; else STALE. Not synced.
@@ -58,7 +67,8 @@ enum hx_store_kind {
     /* Appends a history line to row `record.id`, or to the ledger's own log when the id is nil. Not
      * synced. */
     HX_STORE_NOTE,
-    /* Reads the payload of row `record.id` placed in a blob, into `payload`. */
+    /* Reads the outcome's bytes of row `record.id`, wherever they are, into `payload`: absent when
+     * they are gone. STALE = no such row. */
     HX_STORE_PAYLOAD
 };
 
@@ -79,7 +89,8 @@ struct hx_store_found {
     struct hx_record record;
     int64_t rowid;
     enum hx_owner_fact owner_fact;
-    bool is_sender_gone; /* owner dead and the transport named in the attempt gone with its group */
+    bool is_sender_gone;   /* nobody owns it, or the owner is dead; and the transport named in the
+                            attempt is gone with its group, or belonged to another boot */
     bool is_epoch_current; /* the claim's boot is this one, and no I/O error was seen on the ledger
                               since */
 };
@@ -93,7 +104,8 @@ struct hx_store_touch {
     bool set_cancel_requested;
     bool set_acknowledged;
     bool set_needs_human;
-    bool cool;             /* the row can no longer be adopted: leave the twin index */
+    bool cool;             /* the row can no longer be adopted: leave the twin index. Without
+                              effect on a row that is not final */
     bool adopt;            /* adoptions + 1, holder = `holder`, hot again */
     bool expect_adoptions; /* compare-and-set on `seen_adoptions` */
     uint32_t seen_adoptions;
@@ -135,6 +147,15 @@ struct hx_store_request {
     struct hx_span payload;
 };
 
+/* After a ledger was restored from an older copy: what may be missing from it. All zero when it never
+ * was. The rule is the core's: until `until`, a key that is not in the ledger and whose time lies in
+ * the gap, or that has none, opens as unknown. */
+struct hx_store_gap {
+    struct hx_wall from;  /* when the copy was taken */
+    struct hx_wall to;    /* when the ledger was taken into use again */
+    struct hx_wall until; /* end of the caution */
+};
+
 struct hx_store;
 
 struct hx_store_ops {
@@ -144,7 +165,7 @@ struct hx_store_ops {
     void (*flush)(struct hx_store *store);
     /* Next finished request, or NULL. */
     struct hx_store_request *(*take_done)(struct hx_store *store);
-    /* Readable when take_done has something; -1 when the store completes within submit. */
+    /* Readable when take_done has something; -1 when the store completes within flush. */
     int (*wake_fd)(struct hx_store *store);
     /* This process's owner token. */
     struct hx_id (*owner)(struct hx_store *store);
@@ -153,7 +174,10 @@ struct hx_store_ops {
     /* NULL while guarded calls may be taken; else why not (restored copy, I/O error, disk full …).
      */
     const char *(*refusal)(struct hx_store *store);
-    /* Finishes what is in flight, gives up ownership, frees. Blocks for at most some seconds. */
+    /* What is missing from a restored ledger, as last read. */
+    struct hx_store_gap (*gap)(struct hx_store *store);
+    /* Finishes what is in flight, gives up ownership, frees, also the requests that were not taken.
+     * Blocks for at most some seconds. */
     void (*close)(struct hx_store *store);
 };
 
@@ -163,5 +187,16 @@ struct hx_store {
 
 struct hx_store_request *hx_store_request_new(enum hx_store_kind kind, void *context);
 struct hx_store_request *hx_store_request_free(struct hx_store_request *request);
+
+/* For adapters. Kinds that change rows, and those whose commit must be synced. */
+bool hx_store_kind_writes(enum hx_store_kind kind);
+bool hx_store_kind_is_synced(enum hx_store_kind kind);
+/* A zeroed place behind the records found so far; NULL when the arena is exhausted. */
+struct hx_store_found *hx_store_request_add(struct hx_store_request *request) HX_MUST_CHECK;
+/* Forgets results, for a request that is run again. */
+void hx_store_request_forget(struct hx_store_request *request);
+/* Copies `from` with everything its spans point at; false when the arena is exhausted. */
+bool hx_record_copy(struct hx_arena *arena, const struct hx_record *from,
+                    struct hx_record *ret_record) HX_MUST_CHECK;
 
 #endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the simulated disk holds. Private to this adapter.
+ */
+#ifndef HX_ADAPTER_STORE_MEMORY_LEDGER_H
+#define HX_ADAPTER_STORE_MEMORY_LEDGER_H
+
+#include "adapter/store_memory/store_memory.h"
+
+enum { HX_MEMORY_TRANSPORTS_MAX = 64 };
+
+struct hx_memory_row {
+    struct hx_record record; /* its spans are owned by the row */
+    int64_t rowid;
+    uint64_t claim_epoch;
+    uint32_t notes;
+    bool is_hot;
+};
+
+/* A row as it was before an unsynced change. Such changes touch no span. */
+struct hx_memory_undo {
+    struct hx_list node;
+    size_t index;
+    struct hx_memory_row before;
+};
+
+struct hx_memory_spooled {
+    struct hx_list node;
+    struct hx_id owner;
+    struct hx_record record; /* spans in `arena` */
+    uint64_t expected_fence;
+    struct hx_arena arena;
+};
+
+struct hx_memory_ledger {
+    struct hx_clock *clock;
+    struct hx_memory_row *rows; /* rowid = index + 1 */
+    size_t row_count;
+    size_t row_capacity;
+    struct hx_list unsynced; /* of hx_memory_undo, oldest first */
+    size_t unsynced_count;
+    struct hx_list spool;  /* of hx_memory_spooled */
+    struct hx_list stores; /* of hx_memory_store */
+    unsigned long commits;
+    unsigned long fail_countdown;
+    enum hx_memory_failure fail_how;
+    bool is_broken;
+    bool is_spool_broken;
+    uint64_t epoch;
+    char transports_gone[HX_MEMORY_TRANSPORTS_MAX][HX_TRANSPORT_NAME_MAX];
+    size_t transport_gone_count;
+    struct hx_wall low_water;
+    struct hx_store_gap gap;
+    const char *refusal;
+};
+
+struct hx_memory_store {
+    struct hx_store store;
+    struct hx_list node;
+    struct hx_memory_ledger *ledger;
+    struct hx_id owner;
+    uint64_t sequence;
+    struct hx_list submitted;
+    struct hx_list doubtful; /* done in truth or not, but nobody knows yet */
+    enum hx_memory_failure doubt;
+    struct hx_list done;
+};
+
+/* Runs one request against the rows. */
+void hx_memory_run(struct hx_memory_store *store, struct hx_store_request *request);
+/* Applies what `owner` left in its spool, oldest first, and forgets it. */
+void hx_memory_spool_apply(struct hx_memory_ledger *ledger, const struct hx_id *owner);
+void hx_memory_synced(struct hx_memory_ledger *ledger);
+void hx_memory_row_fini(struct hx_memory_row *row);
+
+#endif

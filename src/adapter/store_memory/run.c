@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What each kind of request does to the rows, written as plainly as possible: this file is the
+ * reference that the SQLite adapter is compared with.
+ */
+#include <stdio.h>
+
+#include "adapter/store_memory/ledger.h"
+#include "base/alloc.h"
+
+static struct hx_span span_own(struct hx_span span)
+{
+    return hx_span_is_absent(span) ? span : hx_span(hx_span_strdup(span), span.len);
+}
+
+static void span_drop(struct hx_span *span)
+{
+    union {
+        const char *borrowed;
+        void *owned;
+    } bytes = {.borrowed = span->ptr};
+    hx_free(bytes.owned);
+    *span = HX_SPAN_NONE;
+}
+
+void hx_memory_row_fini(struct hx_memory_row *row)
+{
+    struct hx_record *record = &row->record;
+    struct hx_span *spans[] = {&record->tenant,       &record->principal, &record->server,
+                               &record->tool,         &record->key,       &record->arguments,
+                               &record->outcome.bytes};
+    for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++)
+        span_drop(spans[i]);
+}
+
+void hx_memory_synced(struct hx_memory_ledger *ledger)
+{
+    for (struct hx_list *node; (node = hx_list_take_first(&ledger->unsynced)) != NULL;)
+        hx_free(hx_container_of(node, struct hx_memory_undo, node));
+    ledger->unsynced_count = 0;
+}
+
+static void keep_undo(struct hx_memory_ledger *ledger, const struct hx_memory_row *row)
+{
+    struct hx_memory_undo *undo = hx_new(struct hx_memory_undo);
+    undo->index = (size_t)(row - ledger->rows);
+    undo->before = *row;
+    hx_list_append(&ledger->unsynced, &undo->node);
+    ledger->unsynced_count++;
+}
+
+static struct hx_memory_row *row_by_id(struct hx_memory_ledger *ledger, const struct hx_id *id)
+{
+    for (size_t i = ledger->row_count; i-- > 0;) {
+        if (hx_id_eq(&ledger->rows[i].record.id, id))
+            return &ledger->rows[i];
+    }
+    return NULL;
+}
+
+static struct hx_memory_row *row_by_identity(struct hx_memory_ledger *ledger,
+                                             const struct hx_digest *identity)
+{
+    struct hx_memory_row *newest = NULL;
+    for (size_t i = 0; i < ledger->row_count; i++) {
+        struct hx_memory_row *row = &ledger->rows[i];
+        if (hx_digest_eq(&row->record.identity, identity) &&
+            (newest == NULL || row->record.generation > newest->record.generation))
+            newest = row;
+    }
+    return newest;
+}
+
+static bool has_generation(struct hx_memory_ledger *ledger, const struct hx_record *record)
+{
+    for (size_t i = 0; i < ledger->row_count; i++) {
+        const struct hx_record *row = &ledger->rows[i].record;
+        if (row->generation == record->generation &&
+            hx_digest_eq(&row->identity, &record->identity))
+            return true;
+    }
+    return false;
+}
+
+static int64_t twin_newest(struct hx_memory_ledger *ledger, const struct hx_digest *twin)
+{
+    for (size_t i = ledger->row_count; i-- > 0;) {
+        if (ledger->rows[i].is_hot && hx_digest_eq(&ledger->rows[i].record.twin, twin))
+            return ledger->rows[i].rowid;
+    }
+    return 0;
+}
+
+static enum hx_owner_fact owner_fact(struct hx_memory_store *store, const struct hx_record *record,
+                                     const struct hx_boot *boot)
+{
+    if (hx_id_is_nil(&record->owner))
+        return HX_OWNER_NOBODY;
+    if (hx_id_eq(&record->owner, &store->owner))
+        return HX_OWNER_MINE;
+    if (!hx_boot_eq(&record->owner_boot, boot))
+        return HX_OWNER_DEAD;
+    hx_list_for_each (at, &store->ledger->stores) {
+        struct hx_memory_store *other = hx_container_of(at, struct hx_memory_store, node);
+        if (hx_id_eq(&other->owner, &record->owner))
+            return HX_OWNER_ALIVE;
+    }
+    return HX_OWNER_DEAD;
+}
+
+static bool is_transport_gone(const struct hx_memory_ledger *ledger, const char *name)
+{
+    for (size_t i = 0; i < ledger->transport_gone_count; i++) {
+        if (strcmp(ledger->transports_gone[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void find_row(struct hx_memory_store *store, struct hx_store_request *request,
+                     struct hx_memory_row *row)
+{
+    struct hx_memory_ledger *ledger = store->ledger;
+    struct hx_boot boot = hx_clock_now(ledger->clock).boot;
+    const struct hx_record *record = &row->record;
+    enum hx_owner_fact fact = owner_fact(store, record, &boot);
+    if (fact == HX_OWNER_DEAD)
+        hx_memory_spool_apply(ledger, &record->owner);
+    struct hx_store_found *found = hx_store_request_add(request);
+    hx_assert(found != NULL);
+    struct hx_record shown = *record;
+    if (shown.outcome.place == HX_OUTCOME_BLOB)
+        shown.outcome.bytes = HX_SPAN_NONE;
+    bool is_copied = hx_record_copy(&request->arena, &shown, &found->record);
+    hx_assert(is_copied);
+    bool is_this_boot = hx_boot_eq(&record->attempt.claimed_at.boot, &boot);
+    found->rowid = row->rowid;
+    found->owner_fact = owner_fact(store, record, &boot);
+    found->is_sender_gone =
+        (found->owner_fact == HX_OWNER_DEAD || found->owner_fact == HX_OWNER_NOBODY) &&
+        (!is_this_boot || is_transport_gone(ledger, record->attempt.transport));
+    found->is_epoch_current = is_this_boot && row->claim_epoch == ledger->epoch;
+}
+
+static void find_twins(struct hx_memory_store *store, struct hx_store_request *request,
+                       const struct hx_digest *twin, int64_t except)
+{
+    struct hx_memory_ledger *ledger = store->ledger;
+    request->ret_twin_seen = twin_newest(ledger, twin);
+    uint32_t left = HX_STORE_TWINS_MAX;
+    for (size_t i = 0; i < ledger->row_count && left > 0; i++) {
+        struct hx_memory_row *row = &ledger->rows[i];
+        if (row->rowid == except || !row->is_hot || !hx_digest_eq(&row->record.twin, twin))
+            continue;
+        find_row(store, request, row);
+        left--;
+    }
+}
+
+static void find_identity(struct hx_memory_store *store, struct hx_store_request *request,
+                          bool also_twins)
+{
+    struct hx_memory_row *row = row_by_identity(store->ledger, &request->record.identity);
+    if (row != NULL)
+        find_row(store, request, row);
+    if (also_twins)
+        find_twins(store, request, &request->record.twin, row != NULL ? row->rowid : 0);
+}
+
+static bool is_scanned(const struct hx_store_request *request, const struct hx_record *record)
+{
+    return request->scan_state == HX_OP_ABSENT ? !hx_op_state_is_final(record->state)
+                                               : record->state == request->scan_state;
+}
+
+static void run_scan(struct hx_memory_store *store, struct hx_store_request *request)
+{
+    struct hx_memory_ledger *ledger = store->ledger;
+    uint32_t left = request->scan_limit;
+    for (size_t i = (size_t)request->scan_after; i < ledger->row_count; i++) {
+        if (!is_scanned(request, &ledger->rows[i].record))
+            continue;
+        if (left == 0) {
+            request->ret_scan_next = request->records[request->record_count - 1].rowid;
+            return;
+        }
+        find_row(store, request, &ledger->rows[i]);
+        left--;
+    }
+}
+
+static void run_find(struct hx_memory_store *store, struct hx_store_request *request)
+{
+    if (request->scan) {
+        hx_assert(request->scan_limit > 0);
+        run_scan(store, request);
+        return;
+    }
+    if (request->find_id) {
+        struct hx_memory_row *row = row_by_id(store->ledger, &request->record.id);
+        if (row != NULL)
+            find_row(store, request, row);
+        return;
+    }
+    if (request->find_identity)
+        find_identity(store, request, request->find_twin);
+    else if (request->find_twin)
+        find_twins(store, request, &request->record.twin, 0);
+}
+
+/* Takes a copy of the outcome where the SQLite adapter would choose between row and blob. */
+static void own_outcome(struct hx_outcome *outcome)
+{
+    if (!hx_span_is_absent(outcome->bytes))
+        outcome->place =
+            outcome->bytes.len > HX_STORE_INLINE_MAX ? HX_OUTCOME_BLOB : HX_OUTCOME_INLINE;
+    outcome->bytes = span_own(outcome->bytes);
+}
+
+static void insert_row(struct hx_memory_ledger *ledger, const struct hx_record *record)
+{
+    if (ledger->row_count == ledger->row_capacity) {
+        ledger->row_capacity = ledger->row_capacity == 0 ? 16 : 2 * ledger->row_capacity;
+        ledger->rows = hx_realloc(ledger->rows, ledger->row_capacity * sizeof(ledger->rows[0]));
+        hx_assert(ledger->rows != NULL);
+    }
+    struct hx_memory_row *row = &ledger->rows[ledger->row_count++];
+    *row = (struct hx_memory_row){.record = *record};
+    row->rowid = (int64_t)ledger->row_count;
+    row->claim_epoch = ledger->epoch;
+    row->is_hot = record->state != HX_OP_CANCELLED && record->state != HX_OP_EXPIRED;
+    struct hx_record *own = &row->record;
+    own->tenant = span_own(record->tenant);
+    own->principal = span_own(record->principal);
+    own->server = span_own(record->server);
+    own->tool = span_own(record->tool);
+    own->key = span_own(record->key);
+    own->arguments = span_own(record->arguments);
+    own_outcome(&own->outcome);
+}
+
+static uint32_t max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Replaces the changing part; what only grows never falls. */
+static void update_row(struct hx_memory_ledger *ledger, struct hx_memory_row *row,
+                       const struct hx_record *record)
+{
+    struct hx_record before = row->record;
+    struct hx_record next = *record;
+    next.id = before.id;
+    next.tenant = before.tenant;
+    next.principal = before.principal;
+    next.server = before.server;
+    next.tool = before.tool;
+    next.key = before.key;
+    next.key_source = before.key_source;
+    next.generation = before.generation;
+    next.identity = before.identity;
+    next.twin = before.twin;
+    next.fingerprint = before.fingerprint;
+    next.effect_key = before.effect_key;
+    next.first_sent = before.first_sent;
+    next.created = before.created;
+    next.arguments = before.arguments;
+    next.contract = before.contract;
+    next.is_cancel_requested |= before.is_cancel_requested;
+    next.is_told_pending |= before.is_told_pending;
+    next.is_acknowledged |= before.is_acknowledged;
+    next.needs_human |= before.needs_human;
+    next.repeats = max_u32(next.repeats, before.repeats);
+    next.sent_count = max_u32(next.sent_count, before.sent_count);
+    next.lost_count = max_u32(next.lost_count, before.lost_count);
+    if (before.adoptions > next.adoptions) {
+        next.adoptions = before.adoptions;
+        next.holder = before.holder;
+    }
+    bool keeps_bytes =
+        hx_span_is_absent(next.outcome.bytes) && next.outcome.place == HX_OUTCOME_BLOB;
+    if (keeps_bytes) {
+        next.outcome.bytes = before.outcome.bytes;
+    } else {
+        span_drop(&row->record.outcome.bytes);
+        own_outcome(&next.outcome);
+    }
+    if (next.attempt.number != before.attempt.number)
+        row->claim_epoch = ledger->epoch;
+    if (next.state == HX_OP_EXPIRED)
+        row->is_hot = false;
+    row->record = next;
+}
+
+static void run_insert(struct hx_memory_store *store, struct hx_store_request *request)
+{
+    struct hx_memory_ledger *ledger = store->ledger;
+    const struct hx_record *record = &request->record;
+    bool is_taken = has_generation(ledger, record);
+    bool has_newer_twin =
+        request->twin_guard && twin_newest(ledger, &record->twin) > request->twin_seen;
+    if (is_taken || has_newer_twin) {
+        request->result = HX_STORE_STALE;
+        find_identity(store, request, request->twin_guard);
+        return;
+    }
+    insert_row(ledger, record);
+    hx_memory_synced(ledger);
+}
+
+static void run_update(struct hx_memory_store *store, struct hx_store_request *request)
+{
+    struct hx_memory_ledger *ledger = store->ledger;
+    struct hx_memory_row *row = row_by_id(ledger, &request->record.id);
+    bool is_stale = row == NULL || row->record.fence != request->expected_fence ||
+                    (request->require_unmarked && row->record.attempt.is_marked);
+    bool is_second_taken = request->has_second && has_generation(ledger, &request->second);
+    if (is_stale || is_second_taken) {
+        request->result = HX_STORE_STALE;
+        if (row != NULL)
+            find_row(store, request, row);
+        if (is_second_taken)
+            find_row(store, request, row_by_identity(ledger, &request->second.identity));
+        return;
+    }
+    update_row(ledger, row, &request->record);
+    if (request->has_second)
+        insert_row(ledger, &request->second);
+    hx_memory_synced(ledger);
+}
+
+static void run_mark(struct hx_memory_store *store, struct hx_store_request *request)
+{
+    struct hx_memory_row *row = row_by_id(store->ledger, &request->record.id);
+    const struct hx_attempt *mark = &request->record.attempt;
+    if (row == NULL || row->record.fence != request->expected_fence ||
+        row->record.attempt.number != mark->number || row->record.attempt.is_marked) {
+        request->result = HX_STORE_STALE;
+        if (row != NULL)
+            find_row(store, request, row);
+        return;
+    }
+    keep_undo(store->ledger, row);
+    row->record.attempt.is_marked = true;
+    row->record.attempt.marked_at = mark->marked_at;
+    if (row->record.first_mark.wall.ms == 0)
+        row->record.first_mark = mark->marked_at;
+}
+
+static void run_touch(struct hx_memory_store *store, struct hx_store_request *request)
+{
+    struct hx_memory_row *row = row_by_id(store->ledger, &request->record.id);
+    const struct hx_store_touch *touch = &request->touch;
+    if (row == NULL ||
+        (touch->expect_adoptions && row->record.adoptions != touch->seen_adoptions)) {
+        request->result = HX_STORE_STALE;
+        if (row != NULL)
+            find_row(store, request, row);
+        return;
+    }
+    keep_undo(store->ledger, row);
+    struct hx_record *record = &row->record;
+    uint32_t sent = record->sent_count + touch->add_sent;
+    record->repeats += touch->add_repeats;
+    record->sent_count = sent > touch->subtract_sent ? sent - touch->subtract_sent : 0;
+    record->lost_count += touch->add_lost;
+    record->is_told_pending |= touch->set_told_pending;
+    record->is_cancel_requested |= touch->set_cancel_requested;
+    record->is_acknowledged |= touch->set_acknowledged;
+    record->needs_human |= touch->set_needs_human;
+    if (touch->cool && hx_op_state_is_final(record->state))
+        row->is_hot = false;
+    if (touch->adopt) {
+        record->adoptions++;
+        record->holder = touch->holder;
+        row->is_hot = true;
+    }
+}
+
+static void run_note(struct hx_memory_store *store, struct hx_store_request *request)
+{
+    hx_assert(request->note.len <= HX_STORE_NOTE_MAX);
+    if (hx_id_is_nil(&request->record.id))
+        return;
+    struct hx_memory_row *row = row_by_id(store->ledger, &request->record.id);
+    if (row == NULL) {
+        request->result = HX_STORE_STALE;
+        return;
+    }
+    keep_undo(store->ledger, row);
+    row->notes++;
+}
+
+static void run_spool(struct hx_memory_store *store, struct hx_store_request *request)
+{
+    struct hx_memory_ledger *ledger = store->ledger;
+    if (ledger->is_spool_broken) {
+        request->result = HX_STORE_NOT_DONE;
+        snprintf(request->error, sizeof(request->error), "The spool cannot be written.");
+        return;
+    }
+    struct hx_memory_spooled *entry = hx_new(struct hx_memory_spooled);
+    hx_arena_init(&entry->arena, SIZE_MAX / 2);
+    entry->owner = store->owner;
+    entry->expected_fence = request->expected_fence;
+    bool is_copied = hx_record_copy(&entry->arena, &request->record, &entry->record);
+    hx_assert(is_copied);
+    hx_list_append(&ledger->spool, &entry->node);
+}
+
+void hx_memory_spool_apply(struct hx_memory_ledger *ledger, const struct hx_id *owner)
+{
+    hx_list_for_each_safe (at, &ledger->spool) {
+        struct hx_memory_spooled *entry = hx_container_of(at, struct hx_memory_spooled, node);
+        if (!hx_id_eq(&entry->owner, owner))
+            continue;
+        struct hx_memory_row *row = row_by_id(ledger, &entry->record.id);
+        if (row != NULL && row->record.fence == entry->expected_fence &&
+            !hx_op_state_is_final(row->record.state)) {
+            update_row(ledger, row, &entry->record);
+            hx_memory_synced(ledger);
+        }
+        hx_list_unlink(&entry->node);
+        hx_arena_fini(&entry->arena);
+        hx_free(entry);
+    }
+}
+
+static void run_payload(struct hx_memory_store *store, struct hx_store_request *request)
+{
+    struct hx_memory_row *row = row_by_id(store->ledger, &request->record.id);
+    if (row == NULL) {
+        request->result = HX_STORE_STALE;
+        return;
+    }
+    struct hx_span bytes = row->record.outcome.bytes;
+    request->payload =
+        hx_span_is_absent(bytes) ? HX_SPAN_NONE : hx_arena_dup(&request->arena, bytes);
+}
+
+void hx_memory_run(struct hx_memory_store *store, struct hx_store_request *request)
+{
+    hx_store_request_forget(request);
+    switch (request->kind) {
+    case HX_STORE_FIND:
+        run_find(store, request);
+        return;
+    case HX_STORE_INSERT:
+        run_insert(store, request);
+        return;
+    case HX_STORE_UPDATE:
+        run_update(store, request);
+        return;
+    case HX_STORE_MARK:
+        run_mark(store, request);
+        return;
+    case HX_STORE_TOUCH:
+        run_touch(store, request);
+        return;
+    case HX_STORE_SPOOL:
+        run_spool(store, request);
+        return;
+    case HX_STORE_NOTE:
+        run_note(store, request);
+        return;
+    case HX_STORE_PAYLOAD:
+        run_payload(store, request);
+        return;
+    }
+}
