@@ -26,11 +26,3 @@ int hx_cmd_ops(int argc, char **argv)
     fputs("hapax ops: not built into this program yet.\n", stderr);
     return HX_EXIT_FAILED;
 }
-
-int hx_cmd_reaper(int argc, char **argv)
-{
-    (void)argc; /* nothing is read */
-    (void)argv;
-    fputs("hapax reaper: not built into this program yet.\n", stderr);
-    return HX_EXIT_FAILED;
-}
