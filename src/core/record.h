@@ -36,7 +36,8 @@ enum hx_attempt_state {
 #define HX_TRANSPORT_NAME_MAX 96
 
 /* One dispatch of the operation to the tool. The record holds the newest one in full; what the
- * earlier ones mean for the rules is in the counts below; the store's history lines tell the rest. */
+ * earlier ones mean for the rules is in the counts below; the store's history lines tell the
+ * rest. */
 struct hx_attempt {
     uint32_t number; /* from 1; 0 = there was none */
     enum hx_attempt_state state;

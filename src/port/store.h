@@ -9,20 +9,20 @@
  *
  * What is promised:
  *  - DONE means durable (or, for kinds marked "not synced", visible to every process of this host
- * and safe against the death of any process).
+ *    and safe against the death of any process).
  *  - STALE means that the precondition did not hold and no row changed; `records` then holds what
- * the ledger says now (none if there is no such row).
+ *    the ledger says now (none if there is no such row).
  *  - NOT_DONE means that nothing was written and nothing will be. A commit whose fate is unknown is
  *    read back by the store itself, by owner token and fence, until it knows: it never repeats a
- * write on doubt, and it never reports NOT_DONE on doubt. While it cannot know it keeps the
- * request, and every later one behind it.
+ *    write on doubt, and it never reports NOT_DONE on doubt. While it cannot know it keeps the
+ *    request, and every later one behind it.
  *
  * Hot rows are those that an equal call without a key may meet: every row that is not final, and
  * final ones until `cool`. Only hot rows are found by their twin digest.
  *
- * The outcome's bytes: up to HX_STORE_INLINE_MAX they stand in the row; more go to a blob, and the row
- * is read back with `place` BLOB and no bytes. A write whose outcome has no bytes and place BLOB keeps
- * the blob that is there; one with place GONE removes the bytes wherever they are.
+ * The outcome's bytes: up to HX_STORE_INLINE_MAX they stand in the row; more go to a blob, and the
+ * row is read back with `place` BLOB and no bytes. A write whose outcome has no bytes and place
+ * BLOB keeps the blob that is there; one with place GONE removes the bytes wherever they are.
  *
  * Loading also judges the owner: `owner_fact` is looked up at that moment, and entries that a dead
  * owner left in its spool are applied before its row is reported as owner-dead.
@@ -147,9 +147,9 @@ struct hx_store_request {
     struct hx_span payload;
 };
 
-/* After a ledger was restored from an older copy: what may be missing from it. All zero when it never
- * was. The rule is the core's: until `until`, a key that is not in the ledger and whose time lies in
- * the gap, or that has none, opens as unknown. */
+/* After a ledger was restored from an older copy: what may be missing from it. All zero when it
+ * never was. The rule is the core's: until `until`, a key that is not in the ledger and whose time
+ * lies in the gap, or that has none, opens as unknown. */
 struct hx_store_gap {
     struct hx_wall from;  /* when the copy was taken */
     struct hx_wall to;    /* when the ledger was taken into use again */

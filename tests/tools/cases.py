@@ -248,6 +248,15 @@ test_runner_counts_a_hang = runner_case(
 test_runner_counts_a_stray_process = runner_case(
     {"a": "setsid -f sleep 31 >/dev/null 2>&1; echo 1..1; echo 'ok 1 - x'"}, 1,
     "left a process behind: sleep 31", "1 passed, 1 failed")
+
+
+def test_runner_counts_a_program_that_cannot_start(sample):
+    sample.write("a.sh", "#!/none/sh\n", 0o755)
+    sample.write("meson.build", "project('x')\ntest('a', find_program('./a.sh'))\n")
+    expect(sample.run("meson", "setup", "build"), 0)
+    expect(sample.tool("run-tests", "build"), 1, "cannot be started", "0 passed, 1 failed")
+
+
 test_runner_no_program_is_not_green = runner_case({}, 1, "no test program", "0 passed, 1 failed")
 test_runner_no_match_is_not_green = runner_case(
     {"a": "echo '1 passed, 0 failed'"}, 1, "no test program", options=("--match", "store"))

@@ -335,8 +335,9 @@ static void sensible_settings_pass(void **state)
 {
     static const char *const rules[] = {
         "set_status: class=idempotent attempts=3 timeout=90s",
-        "charge: class=keyed effect_key=/idempotency_key key_argument=/idempotency_key "
-        "dedupe_horizon=24h",
+        /* One text on two lines: clang wants the parentheses. */
+        ("charge: class=keyed effect_key=/idempotency_key key_argument=/idempotency_key "
+         "dedupe_horizon=24h"),
         "mail: attempts=3 no_effect_errors=transient:-32050",
         "list:files: class=read_only",
         "get_*: class=read_only",

@@ -4,8 +4,8 @@
  * It is small and deterministic, and it can do on demand what disks and processes do at the worst
  * moment.
  *
- * A ledger is what a disk is: it outlives the stores opened on it. Each store is one process. A flush
- * is one commit of everything submitted since the last one.
+ * A ledger is what a disk is: it outlives the stores opened on it. Each store is one process. A
+ * flush is one commit of everything submitted since the last one.
  */
 #ifndef HX_ADAPTER_STORE_MEMORY_STORE_MEMORY_H
 #define HX_ADAPTER_STORE_MEMORY_STORE_MEMORY_H
