@@ -17,6 +17,11 @@ struct hx_span {
 };
 
 #define HX_SPAN_LIT(literal) ((struct hx_span){(literal), sizeof(literal) - 1})
+/* The same as an initializer of something static, where a compound literal is not allowed. */
+#define HX_SPAN_INIT(literal)                                                                      \
+    {                                                                                              \
+        (literal), sizeof(literal) - 1                                                             \
+    }
 #define HX_SPAN_NONE ((struct hx_span){NULL, 0})
 /* For printf: "%.*s" with HX_SPAN_FMT(span). */
 #define HX_SPAN_FMT(span) (int)(span).len, (span).ptr

@@ -99,6 +99,8 @@ int hx_rpc_classify(const struct hx_json_tape *tape, uint32_t index, struct hx_a
 int hx_rpc_fault_code(enum hx_rpc_fault fault);
 const char *hx_rpc_fault_text(enum hx_rpc_fault fault);
 
+/* The id, or token with the syntax of an id, that stands at `index`; NONE when it is none. */
+struct hx_rpc_id hx_rpc_id_at(const struct hx_json_tape *tape, uint32_t index);
 /* Classifies a raw id text that stands alone (an oversize line's, a cancel's requestId). */
 struct hx_rpc_id hx_rpc_id_parse(struct hx_span raw);
 /* Same type and same meaning: integers by value (-0 is 0), strings with their escapes resolved. */

@@ -98,6 +98,10 @@ struct hx_mcp_text {
     struct hx_span text; /* decoded; GIVEN only */
 };
 
+/* The string that stands at `index`, which may be HX_JSON_NONE. 0 or HX_E_NOMEM. */
+int hx_mcp_text_at(const struct hx_json_tape *tape, uint32_t index, struct hx_arena *arena,
+                   struct hx_mcp_text *ret_text) HX_MUST_CHECK;
+
 /* params of tools/call. */
 struct hx_mcp_call {
     struct hx_mcp_text name;

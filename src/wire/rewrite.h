@@ -19,9 +19,8 @@
 #include "json/reader.h"
 
 enum hx_rewrite_outcome {
-    HX_REWRITE_BAD_TEXT =
-        1,              /* not the kind of message that the function changes, or over the limits */
-    HX_REWRITE_NO_PLACE /* a parent that must hold the change is of the wrong type */
+    HX_REWRITE_NO_PLACE = 1, /* a parent that must hold the change is of the wrong type */
+    HX_REWRITE_BAD_TEXT /* not the kind of message that the function changes, or over the limits */
 };
 
 /* Scratch memory, reused; one per thread. */

@@ -30,7 +30,9 @@ struct hx_skim {
     bool is_in_string;
     bool is_escaped;
     bool is_broken;
-    bool is_id; /* the value at depth 1 that comes now is the id */
+    bool is_odd;    /* a name at depth 1 was spelled with escapes */
+    bool is_id_bad; /* an id was a container or too long */
+    bool is_id;     /* the value at depth 1 that comes now is the id */
     uint8_t ids_seen;
     uint16_t name_len;
     uint16_t id_len;

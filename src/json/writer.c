@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "json/writer.h"
+
+#include <inttypes.h>
+
+#include "json/text.h"
+
+/* Results of appends are dropped throughout: the buffer remembers a failure. */
+
+void hx_json_writer_init(struct hx_json_writer *writer, struct hx_buf *buf)
+{
+    *writer = (struct hx_json_writer){.buf = buf};
+}
+
+static void value_begin(struct hx_json_writer *writer)
+{
+    if (writer->needs_comma)
+        (void)hx_buf_append_char(writer->buf, ',');
+    writer->needs_comma = true;
+}
+
+static void open_container(struct hx_json_writer *writer, char bracket)
+{
+    value_begin(writer);
+    (void)hx_buf_append_char(writer->buf, bracket);
+    writer->needs_comma = false;
+}
+
+static void close_container(struct hx_json_writer *writer, char bracket)
+{
+    (void)hx_buf_append_char(writer->buf, bracket);
+    writer->needs_comma = true;
+}
+
+void hx_json_open_object(struct hx_json_writer *writer)
+{
+    open_container(writer, '{');
+}
+
+void hx_json_close_object(struct hx_json_writer *writer)
+{
+    close_container(writer, '}');
+}
+
+void hx_json_open_array(struct hx_json_writer *writer)
+{
+    open_container(writer, '[');
+}
+
+void hx_json_close_array(struct hx_json_writer *writer)
+{
+    close_container(writer, ']');
+}
+
+void hx_json_put_name(struct hx_json_writer *writer, const char *name)
+{
+    hx_json_put_name_span(writer, hx_span_cstr(name));
+}
+
+void hx_json_put_name_span(struct hx_json_writer *writer, struct hx_span name)
+{
+    value_begin(writer);
+    hx_json_text_quote(writer->buf, name);
+    (void)hx_buf_append_char(writer->buf, ':');
+    writer->needs_comma = false;
+}
+
+void hx_json_put_string(struct hx_json_writer *writer, struct hx_span text)
+{
+    value_begin(writer);
+    hx_json_text_quote(writer->buf, text);
+}
+
+void hx_json_put_cstr(struct hx_json_writer *writer, const char *text)
+{
+    hx_json_put_string(writer, hx_span_cstr(text));
+}
+
+void hx_json_put_int(struct hx_json_writer *writer, int64_t value)
+{
+    value_begin(writer);
+    (void)hx_buf_printf(writer->buf, "%" PRId64, value);
+}
+
+void hx_json_put_uint(struct hx_json_writer *writer, uint64_t value)
+{
+    value_begin(writer);
+    (void)hx_buf_printf(writer->buf, "%" PRIu64, value);
+}
+
+void hx_json_put_bool(struct hx_json_writer *writer, bool value)
+{
+    value_begin(writer);
+    (void)hx_buf_append_cstr(writer->buf, value ? "true" : "false");
+}
+
+void hx_json_put_null(struct hx_json_writer *writer)
+{
+    value_begin(writer);
+    (void)hx_buf_append_cstr(writer->buf, "null");
+}
+
+void hx_json_put_raw(struct hx_json_writer *writer, struct hx_span json)
+{
+    value_begin(writer);
+    (void)hx_buf_append_span(writer->buf, json);
+}
