@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app/number.h"
 #include "app/settings.h"
-#include "app/value.h"
 
 /* Δ while nothing is declared, for the horizon only. */
 #define DEFAULT_IN_FLIGHT_MS 300000

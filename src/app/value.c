@@ -6,96 +6,7 @@
 #include <string.h>
 
 #include "app/nearest.h"
-
-struct unit {
-    const char *name;
-    int64_t factor;
-};
-
-/* Largest first, for printing. */
-static const struct unit duration_units[] = {
-    {"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1},
-};
-static const struct unit size_units[] = {
-    {"GiB", 1024 * 1024 * 1024}, {"MiB", 1024 * 1024}, {"KiB", 1024}, {"", 1}, {"B", 1},
-};
-#define UNIT_COUNT 5
-
-static bool parse_whole(struct hx_span text, size_t *ret_used, int64_t *ret_number)
-{
-    int64_t number = 0;
-    size_t used = 0;
-    while (used < text.len && text.ptr[used] >= '0' && text.ptr[used] <= '9') {
-        int digit = text.ptr[used] - '0';
-        if (number > (INT64_MAX - digit) / 10)
-            return false;
-        number = number * 10 + digit;
-        used++;
-    }
-    if (used == 0)
-        return false;
-    *ret_used = used;
-    *ret_number = number;
-    return true;
-}
-
-static bool parse_with_unit(struct hx_span text, const struct unit *units, int64_t *ret_value)
-{
-    size_t used;
-    int64_t number;
-    if (!parse_whole(text, &used, &number))
-        return false;
-    struct hx_span rest = hx_span(text.ptr + used, text.len - used);
-    for (size_t i = 0; i < UNIT_COUNT; i++) {
-        if (!hx_span_eq_cstr(rest, units[i].name))
-            continue;
-        if (number > INT64_MAX / units[i].factor)
-            return false;
-        *ret_value = number * units[i].factor;
-        return true;
-    }
-    return false;
-}
-
-bool hx_duration_parse(struct hx_span text, int64_t *ret_ms)
-{
-    /* "0" needs no unit; any other bare number would be guessed at, and wrongly. */
-    if (hx_span_eq_cstr(text, "0")) {
-        *ret_ms = 0;
-        return true;
-    }
-    return parse_with_unit(text, duration_units, ret_ms);
-}
-
-bool hx_size_parse(struct hx_span text, int64_t *ret_bytes)
-{
-    return parse_with_unit(text, size_units, ret_bytes);
-}
-
-static void format_with_unit(int64_t value, const struct unit *units, char *ret_text)
-{
-    size_t i = 0;
-    while (i + 1 < UNIT_COUNT && (value == 0 || value % units[i].factor != 0))
-        i++;
-    snprintf(ret_text, HX_NUMBER_TEXT_SIZE, "%" PRId64 "%s", value / units[i].factor,
-             units[i].name);
-}
-
-void hx_duration_format(int64_t ms, char *ret_text)
-{
-    if (ms == HX_SETTING_NONE)
-        snprintf(ret_text, HX_NUMBER_TEXT_SIZE, "none");
-    else
-        format_with_unit(ms, duration_units, ret_text);
-}
-
-void hx_size_format(int64_t bytes, char *ret_text)
-{
-    if (bytes == HX_SETTING_NONE)
-        snprintf(ret_text, HX_NUMBER_TEXT_SIZE, "none");
-    else
-        format_with_unit(bytes, size_units, ret_text);
-}
+#include "app/number.h"
 
 /* --- one type each -------------------------------------------------------------------------------
  */
@@ -211,7 +122,7 @@ static int parse_number(const struct hx_setting_row *row, struct hx_span text, i
         hx_size_format(row->max, max);
         example = "a size, such as 4096, 64KiB or 64MiB,";
     } else {
-        is_number = parse_whole(text, &used, &number) && used == text.len;
+        is_number = hx_whole_parse(text, &used, &number) && used == text.len;
         snprintf(min, sizeof(min), "%" PRId64, row->min);
         snprintf(max, sizeof(max), "%" PRId64, row->max);
         example = "a whole number";
@@ -318,7 +229,7 @@ static int parse_error(const struct hx_setting_row *row, struct hx_span item,
     bool is_negative = text.len > 0 && text.ptr[0] == '-';
     struct hx_span digits = is_negative ? hx_span(text.ptr + 1, text.len - 1) : text;
     size_t used;
-    if (parse_whole(digits, &used, &error.code) && used == digits.len) {
+    if (hx_whole_parse(digits, &used, &error.code) && used == digits.len) {
         error.is_code = true;
         error.code = is_negative ? -error.code : error.code;
         *ret_error = error;

@@ -15,13 +15,4 @@ int hx_value_parse(const struct hx_setting_row *row, struct hx_span text, struct
 /* The size of a field of this type. */
 size_t hx_value_size(enum hx_setting_type type);
 
-/* "500ms", "30s", "15m", "2h", "7d". False for anything else; never negative. */
-bool hx_duration_parse(struct hx_span text, int64_t *ret_ms);
-/* "4096", "64KiB", "64MiB", "1GiB". */
-bool hx_size_parse(struct hx_span text, int64_t *ret_bytes);
-#define HX_NUMBER_TEXT_SIZE 32
-/* The shortest exact form, into HX_NUMBER_TEXT_SIZE bytes. */
-void hx_duration_format(int64_t ms, char *ret_text);
-void hx_size_format(int64_t bytes, char *ret_text);
-
 #endif

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
+#include "app/number.h"
 #include "app/options.h"
 #include "app/settings.h"
-#include "app/value.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 

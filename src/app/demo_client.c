@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/demo_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "json/reader.h"
+
+#define ANSWER_BYTES_MAX ((size_t)16 << 20)
+#define READ_BYTES 65536
+
+int64_t hx_demo_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static _Noreturn void become_server(char *const *argv, int in_fd, int out_fd,
+                                    const char *stderr_path)
+{
+    sigset_t none;
+    int err_fd = open(stderr_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    if (err_fd >= 0 && dup2(in_fd, STDIN_FILENO) >= 0 && dup2(out_fd, STDOUT_FILENO) >= 0 &&
+        dup2(err_fd, STDERR_FILENO) >= 0)
+        execv(argv[0], argv);
+    _exit(127);
+}
+
+int hx_demo_client_start(struct hx_demo_client *client, char *const *argv, const char *stderr_path)
+{
+    int in[2];
+    int out[2];
+    memset(client, 0, sizeof(*client));
+    hx_buf_init(&client->in, ANSWER_BYTES_MAX);
+    hx_json_tape_init(&client->tape);
+    client->in_fd = -1;
+    client->out_fd = -1;
+    if (pipe2(in, O_CLOEXEC) != 0)
+        return HX_RAISE_ERRNO("cannot make a pipe");
+    if (pipe2(out, O_CLOEXEC) != 0) {
+        close(in[0]);
+        close(in[1]);
+        return HX_RAISE_ERRNO("cannot make a pipe");
+    }
+    client->pid = fork();
+    if (client->pid == 0)
+        become_server(argv, in[0], out[1], stderr_path);
+    close(in[0]);
+    close(out[1]);
+    client->in_fd = in[1];
+    client->out_fd = out[0];
+    if (client->pid < 0)
+        return HX_RAISE_ERRNO("cannot start a process");
+    return 0;
+}
+
+void hx_demo_client_stop(struct hx_demo_client *client)
+{
+    if (client->in_fd >= 0)
+        close(client->in_fd);
+    if (client->out_fd >= 0)
+        close(client->out_fd);
+    client->in_fd = -1;
+    client->out_fd = -1;
+    client->is_closed = true;
+    hx_buf_fini(&client->in);
+    hx_json_tape_fini(&client->tape);
+}
+
+bool hx_demo_client_send(struct hx_demo_client *client, struct hx_span bytes)
+{
+    while (bytes.len > 0) {
+        ssize_t written = write(client->in_fd, bytes.ptr, bytes.len);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return false;
+        bytes = hx_span(bytes.ptr + written, bytes.len - (size_t)written);
+    }
+    return true;
+}
+
+static void copy_text(const struct hx_json_tape *tape, uint32_t value, char *ret_text)
+{
+    struct hx_span text = hx_json_content(tape, value);
+    size_t len = text.len < HX_DEMO_TEXT_MAX ? text.len : HX_DEMO_TEXT_MAX - 1;
+    if (hx_json_is(tape, value, HX_JSON_STRING))
+        memcpy(ret_text, text.ptr, len);
+    else
+        len = 0;
+    ret_text[len] = '\0';
+}
+
+static void take_error(const struct hx_json_tape *tape, uint32_t error,
+                       struct hx_demo_answer *answer)
+{
+    uint32_t data = hx_json_member(tape, error, HX_SPAN_LIT("data"));
+    uint32_t type = hx_json_member_of(tape, data, HX_SPAN_LIT("type"), HX_JSON_STRING);
+    uint32_t code = hx_json_member_of(tape, data, HX_SPAN_LIT("code"), HX_JSON_STRING);
+    answer->is_error = true;
+    copy_text(tape, hx_json_member_of(tape, error, HX_SPAN_LIT("message"), HX_JSON_STRING),
+              answer->text);
+    if (type != HX_JSON_NONE || code != HX_JSON_NONE)
+        copy_text(tape, type != HX_JSON_NONE ? type : code, answer->code);
+}
+
+static void take_result(const struct hx_json_tape *tape, uint32_t result,
+                        struct hx_demo_answer *answer)
+{
+    uint32_t content = hx_json_member(tape, result, HX_SPAN_LIT("content"));
+    uint32_t meta = hx_json_member(tape, result, HX_SPAN_LIT("_meta"));
+    uint32_t operation = hx_json_member(tape, meta, HX_SPAN_LIT("dev.hapax/operation"));
+    uint32_t code = hx_json_member_of(tape, operation, HX_SPAN_LIT("code"), HX_JSON_STRING);
+    uint32_t block =
+        hx_json_is(tape, content, HX_JSON_ARRAY) ? hx_json_first(tape, content) : HX_JSON_NONE;
+    uint32_t text = hx_json_member_of(tape, block, HX_SPAN_LIT("text"), HX_JSON_STRING);
+    bool is_error = false;
+    if (hx_json_bool(tape, hx_json_member(tape, result, HX_SPAN_LIT("isError")), &is_error))
+        answer->is_error = is_error;
+    if (text != HX_JSON_NONE)
+        copy_text(tape, text, answer->text);
+    if (code != HX_JSON_NONE)
+        copy_text(tape, code, answer->code);
+}
+
+static void take_line(struct hx_demo_client *client, struct hx_span line)
+{
+    const struct hx_json_limits limits = HX_JSON_LIMITS_DEFAULT;
+    const struct hx_json_tape *tape = &client->tape;
+    int64_t id;
+    if (hx_json_read(&client->tape, line, &limits) != 0)
+        return;
+    uint32_t id_value = hx_json_member(tape, 0, HX_SPAN_LIT("id"));
+    bool is_answer = hx_json_member(tape, 0, HX_SPAN_LIT("method")) == HX_JSON_NONE;
+    if (id_value == HX_JSON_NONE || !is_answer || !hx_json_int64(tape, id_value, &id) || id < 0 ||
+        id >= HX_DEMO_ANSWERS_MAX)
+        return;
+    struct hx_demo_answer *answer = &client->answers[id];
+    uint32_t result = hx_json_member(tape, 0, HX_SPAN_LIT("result"));
+    answer->is_there = true;
+    if (result != HX_JSON_NONE)
+        take_result(tape, result, answer);
+    else
+        take_error(tape, hx_json_member(tape, 0, HX_SPAN_LIT("error")), answer);
+}
+
+/* Reads once, waiting no longer than the deadline. False when nothing more can come. */
+static bool pump(struct hx_demo_client *client, int64_t deadline_ms)
+{
+    int64_t left_ms = deadline_ms - hx_demo_now_ms();
+    if (client->is_closed || left_ms <= 0 || hx_buf_reserve(&client->in, READ_BYTES) != 0)
+        return false;
+    struct pollfd out = {client->out_fd, POLLIN, 0};
+    int ready = poll(&out, 1, (int)left_ms);
+    if (ready <= 0)
+        return ready < 0 && errno == EINTR;
+    ssize_t len = read(client->out_fd, client->in.data + client->in.len, READ_BYTES);
+    if (len <= 0) {
+        client->is_closed = len == 0 || errno != EINTR;
+        return !client->is_closed;
+    }
+    client->in.len += (size_t)len;
+    size_t done = 0;
+    for (;;) {
+        const char *start = client->in.data + done;
+        const char *newline = memchr(start, '\n', client->in.len - done);
+        if (!newline)
+            break;
+        take_line(client, hx_span(start, (size_t)(newline - start)));
+        done += (size_t)(newline - start) + 1;
+    }
+    hx_buf_consume(&client->in, done);
+    return true;
+}
+
+bool hx_demo_client_wait(struct hx_demo_client *client, unsigned id, int64_t deadline_ms)
+{
+    hx_assert(id < HX_DEMO_ANSWERS_MAX);
+    while (!client->answers[id].is_there)
+        if (!pump(client, deadline_ms))
+            return false;
+    return true;
+}
+
+bool hx_demo_client_wait_closed(struct hx_demo_client *client, int64_t deadline_ms)
+{
+    while (pump(client, deadline_ms))
+        ;
+    return client->is_closed;
+}
+
+bool hx_demo_client_handshake(struct hx_demo_client *client, int64_t deadline_ms)
+{
+    static const char hello[] =
+        "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"
+        "\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},"
+        "\"clientInfo\":{\"name\":\"hapax-demo\",\"version\":\"1.0.0\"}}}\n";
+    static const char ready[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
+    return hx_demo_client_send(client, HX_SPAN_LIT(hello)) &&
+           hx_demo_client_wait(client, 0, deadline_ms) && !client->answers[0].is_error &&
+           hx_demo_client_send(client, HX_SPAN_LIT(ready));
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/demo_process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "app/demo_client.h"
+
+#define ANCESTORS_MAX 64
+
+bool hx_demo_adopt_orphans(void)
+{
+    return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0;
+}
+
+/* 0 when the process is gone. */
+static pid_t parent_of(pid_t pid)
+{
+    char path[64];
+    char line[512];
+    int parent = 0;
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *in = fopen(path, "re");
+    if (!in)
+        return 0;
+    /* The second field is the name in parentheses, and may itself hold any byte. */
+    if (fgets(line, sizeof(line), in)) {
+        const char *after = strrchr(line, ')');
+        if (!after || sscanf(after, ") %*c %d", &parent) != 1)
+            parent = 0;
+    }
+    fclose(in);
+    return parent;
+}
+
+static bool is_descendant(pid_t pid)
+{
+    pid_t self = getpid();
+    for (int i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
+        pid = parent_of(pid);
+        if (pid == self)
+            return true;
+    }
+    return false;
+}
+
+static bool runs(pid_t pid, const char *exe)
+{
+    char path[64];
+    char target[PATH_MAX];
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    ssize_t len = readlink(path, target, sizeof(target) - 1);
+    if (len < 0)
+        return false;
+    target[len] = '\0';
+    return strcmp(target, exe) == 0;
+}
+
+bool hx_demo_kill(pid_t pid, const char *exe)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0)
+        return false;
+    bool is_killed = is_descendant(pid) && runs(pid, exe) &&
+                     syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0;
+    close(fd);
+    return is_killed;
+}
+
+static bool holds_reading_end(pid_t pid, const char *pipe_name)
+{
+    char path[300];
+    char target[64];
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    DIR *dir = opendir(path);
+    bool is_found = false;
+    if (!dir)
+        return false;
+    for (struct dirent *entry = readdir(dir); entry && !is_found; entry = readdir(dir)) {
+        struct stat info;
+        snprintf(path, sizeof(path), "/proc/%d/fd/%s", (int)pid, entry->d_name);
+        ssize_t len = readlink(path, target, sizeof(target) - 1);
+        /* The permissions of such a link tell what its descriptor was opened for. */
+        if (len < 0 || lstat(path, &info) != 0 || (info.st_mode & S_IRUSR) == 0)
+            continue;
+        target[len] = '\0';
+        is_found = strcmp(target, pipe_name) == 0;
+    }
+    closedir(dir);
+    return is_found;
+}
+
+pid_t hx_demo_pipe_reader(int write_fd, pid_t except)
+{
+    char path[64];
+    char pipe_name[64];
+    pid_t reader = 0;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", write_fd);
+    ssize_t len = readlink(path, pipe_name, sizeof(pipe_name) - 1);
+    DIR *dir = opendir("/proc");
+    if (len < 0 || !dir)
+        goto out;
+    pipe_name[len] = '\0';
+    for (struct dirent *entry = readdir(dir); entry && reader == 0; entry = readdir(dir)) {
+        char *end;
+        pid_t pid = (pid_t)strtol(entry->d_name, &end, 10);
+        if (*end == '\0' && pid > 1 && pid != except && is_descendant(pid) &&
+            holds_reading_end(pid, pipe_name))
+            reader = pid;
+    }
+out:
+    if (dir)
+        closedir(dir);
+    return reader;
+}
+
+/* Sends KILL to each direct child; they are ours until we wait for them, so their ids cannot have
+ * been given away. Their children become ours and come next. */
+static void kill_children(void)
+{
+    char path[64];
+    int pid;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    FILE *in = fopen(path, "re");
+    if (!in)
+        return;
+    while (fscanf(in, "%d", &pid) == 1)
+        (void)kill(pid, SIGKILL); /* one that has just ended is as good */
+    fclose(in);
+}
+
+unsigned hx_demo_end_children(int64_t deadline_ms)
+{
+    unsigned killed = 0;
+    bool is_killing = false;
+    for (;;) {
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid > 0) {
+            killed += is_killing;
+            continue;
+        }
+        if (pid < 0 && errno == ECHILD)
+            return killed;
+        if (hx_demo_now_ms() >= deadline_ms) {
+            is_killing = true;
+            kill_children();
+        }
+        poll(NULL, 0, 5); /* until the next child has ended */
+    }
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *position)
+{
+    (void)info; /* files and directories are removed alike */
+    (void)type;
+    (void)position;
+    (void)remove(path); /* what cannot be removed stays; the demo has said what it is */
+    return 0;
+}
+
+void hx_demo_remove_tree(const char *path)
+{
+    (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
