@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An intrusive hash table over byte strings. Keys may be chosen by a peer, so the hash is SipHash-1-3
- * under a secret of the table. Several nodes may share a key: find returns the oldest of them.
+ * An intrusive hash table over byte strings. Keys may be chosen by a peer, so the hash is
+ * SipHash-1-3 under a secret of the table. Several nodes may share a key: find returns the oldest
+ * of them.
  *
  * The key's bytes are borrowed from the object that the node lives in.
  */
@@ -36,7 +37,8 @@ void hx_map_insert(struct hx_map *map, struct hx_map_node *node, struct hx_span 
 /* Harmless for a node that is not linked. */
 void hx_map_remove(struct hx_map *map, struct hx_map_node *node);
 struct hx_map_node *hx_map_find(const struct hx_map *map, struct hx_span key);
-/* Walks all nodes in no order; the present one may be removed, none may be added. Start with NULL. */
+/* Walks all nodes in no order; the present one may be removed, none may be added. Starts with
+ * NULL. */
 struct hx_map_node *hx_map_next(const struct hx_map *map, const struct hx_map_node *node);
 
 uint64_t hx_siphash(const uint64_t secret[2], struct hx_span bytes);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The other gateways on this ledger and host: who waits for an operation, and "it changed". Everything
- * here is a hint with a deadline: no answer means "not live", and a lost wake-up costs one poll.
+ * The other gateways on this ledger and host: who waits for an operation, and "it changed".
+ * Everything here is a hint with a deadline: no answer means "not live", and a lost wake-up costs
+ * one poll.
  *
- * A neighbour is named by its owner token. Threads: the loop thread. The adapter appends events to the
- * inbox it was given.
+ * A neighbour is named by its owner token. Threads: the loop thread. The adapter appends events to
+ * the inbox it was given.
  */
 #ifndef HX_PORT_NEIGHBOUR_H
 #define HX_PORT_NEIGHBOUR_H
@@ -16,8 +17,8 @@
 #include "base/list.h"
 
 enum hx_neighbour_event_type {
-    HX_NEIGHBOUR_ANSWER, /* to our question `ticket`: `is_live` (also after 2 s of silence: false) */
-    HX_NEIGHBOUR_ASKED,  /* somebody asks whether `operation` has a live waiter here: reply */
+    HX_NEIGHBOUR_ANSWER,  /* to our question `ticket`: `is_live`; false after 2 s of silence */
+    HX_NEIGHBOUR_ASKED,   /* somebody asks whether `operation` has a live waiter here: reply */
     HX_NEIGHBOUR_CHANGED, /* `operation`, which we watch, has changed */
     HX_NEIGHBOUR_STOP     /* stop draining now: too many drain */
 };

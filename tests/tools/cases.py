@@ -221,7 +221,8 @@ def runner_case(programs, status, *parts, options=()):
         lines = ["project('x')"]
         for name, body in programs.items():
             sample.write(f"{name}.sh", "#!/bin/sh\n" + body, 0o755)
-            lines.append(f"test('{name}', find_program('./{name}.sh'), timeout: 2)")
+            more = ", suite: 'by-status'" if name.startswith("status") else ""
+            lines.append(f"test('{name}', find_program('./{name}.sh'), timeout: 2{more})")
         sample.write("meson.build", "\n".join(lines) + "\n")
         expect(sample.run("meson", "setup", "build"), 0)
         expect(sample.tool("run-tests", "build", *options), status, *parts)
@@ -231,6 +232,11 @@ def runner_case(programs, status, *parts, options=()):
 test_runner_counts_each_test = runner_case(
     {"a": "echo 1..2; echo 'ok 1 - x'; echo 'ok 2 - y'", "b": "echo '3 passed, 0 failed, 1 skipped'"},
     0, "5 passed, 0 failed, 1 skipped")
+test_runner_runs_in_the_build_directory = runner_case(
+    {"a": "test -f build.ninja && echo '1 passed, 0 failed'"}, 0, "1 passed, 0 failed")
+test_runner_judges_by_status_when_told = runner_case(
+    {"status_a": "exit 0", "status_b": "echo broken; exit 4"}, 1, "broken", "exit status 4",
+    "1 passed, 1 failed")
 test_runner_counts_two_groups = runner_case(
     {"a": "echo 1..1; echo 'ok 1 - x'; echo 1..1; echo 'ok 1 - x'"}, 0, "2 passed, 0 failed")
 test_runner_reads_cmocka_skips = runner_case(

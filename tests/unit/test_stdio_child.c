@@ -3,6 +3,7 @@
  * Child processes that behave and that do not. The program is its own reaper.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -449,7 +450,7 @@ static pid_t fork_keeper(struct fixture *fixture)
     char byte;
     pid_t keeper;
 
-    assert_int_equal(pipe(ready), 0);
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
     keeper = fork();
     if (keeper == 0) {
         (void)close(ready[0]);
