@@ -3,10 +3,33 @@
  * `hapax run`: from words to settings and a command. What happens then is in run.c.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "app/commands.h"
 #include "app/help.h"
+#include "app/log.h"
 #include "app/options.h"
+#include "app/settings_show.h"
+
+_Static_assert(HX_CHOICE_log_level_DEBUG - HX_CHOICE_log_level_ERROR == HX_LOG_DEBUG,
+               "log levels stand in one order in tables/config.def and app/log.h");
+
+static int run_logged(const struct hx_settings *settings, char **command)
+{
+    struct hx_log_options options = {
+        .level = (enum hx_log_level)(settings->log_level - HX_CHOICE_log_level_ERROR),
+        .path = settings->log_file,
+        .has_arguments = settings->log_arguments,
+    };
+    if (hx_log_open(&options) != 0) {
+        fprintf(stderr, "hapax run: %s: %s.\n", hx_fault_last()->text,
+                strerror(hx_fault_last()->system_errno));
+        return HX_EXIT_USAGE;
+    }
+    int status = hx_run(settings, command);
+    hx_log_close();
+    return status;
+}
 
 int hx_cmd_run(int argc, char **argv)
 {
@@ -19,6 +42,9 @@ int hx_cmd_run(int argc, char **argv)
     if (rc == HX_OPTIONS_HELP) {
         hx_help_run(stdout);
         status = HX_EXIT_DONE;
+    } else if (rc == HX_OPTIONS_SHOW) {
+        hx_settings_show(&settings, stdout);
+        status = HX_EXIT_DONE;
     } else if (rc != 0) {
         fprintf(stderr, "hapax run: %s.\n", complaint.text);
     } else if (used == argc) {
@@ -26,7 +52,7 @@ int hx_cmd_run(int argc, char **argv)
               "  hapax run -- npx -y @example/server\n",
               stderr);
     } else {
-        status = hx_run(&settings, argv + used);
+        status = run_logged(&settings, argv + used);
     }
     hx_settings_fini(&settings);
     return status;

@@ -217,7 +217,7 @@ static void print_progress(const struct demo *demo, size_t index)
     const struct hx_demo_run *run = &demo->runs[index];
     if (demo->is_json)
         return;
-    printf("  %-36s %-8s %2d charge%s  %s%s\n", hx_demo_scene(run->scene)->title,
+    printf("  %-26s %-6s %2d charge%s  %s%s\n", hx_demo_scene(run->scene)->title,
            run->is_guarded ? "hapax" : "bare", run->effects, run->effects == 1 ? " " : "s",
            run->problem[0] ? run->problem : hx_demo_told_text(run->told),
            run->left_behind > 0 ? " (left processes behind)" : "");

@@ -326,20 +326,16 @@ static bool play_two_at_once(struct hx_demo_stage *stage)
 }
 
 static const struct hx_demo_scene scenes[] = {
-    {"timeout", "client times out, cancels, retries", 2, 1, HX_TOLD_FIRST, 1500, play_timeout},
-    {"front-killed", "process the client started killed", 2, 1, HX_TOLD_FIRST, 1500,
-     play_front_killed},
-    {"server-killed", "server killed, client retries", 2, 1, HX_TOLD_UNKNOWN, 1500,
-     play_server_killed},
-    {"keeper-killed", "Hapax's own keeper killed", -1, 1, HX_TOLD_UNKNOWN, 1500,
-     play_keeper_killed},
-    {"client-killed", "client killed and restarted", 2, 1, HX_TOLD_FIRST, 1500, play_client_killed},
-    {"fifty-keyed", "50 equal calls with one key", KEYED_CALLS, 1, HX_TOLD_ALL_SAME, 300,
+    {"timeout", "client timeout, retry", 2, 1, HX_TOLD_FIRST, 1500, play_timeout},
+    {"front-killed", "started process killed", 2, 1, HX_TOLD_FIRST, 1500, play_front_killed},
+    {"server-killed", "server killed", 2, 1, HX_TOLD_UNKNOWN, 1500, play_server_killed},
+    {"keeper-killed", "keeper of Hapax killed", -1, 1, HX_TOLD_UNKNOWN, 1500, play_keeper_killed},
+    {"client-killed", "client killed, restarted", 2, 1, HX_TOLD_FIRST, 1500, play_client_killed},
+    {"fifty-keyed", "50 equal calls, one key", KEYED_CALLS, 1, HX_TOLD_ALL_SAME, 300,
      play_fifty_keyed},
-    {"key-conflict", "same key, other arguments", 2, 1, HX_TOLD_CONFLICT, 0, play_key_conflict},
-    {"two-in-turn", "two equal calls meant, in turn", 2, 2, HX_TOLD_EACH_OWN, 0, play_two_in_turn},
-    {"two-at-once", "two equal calls meant, at once", 2, 2, HX_TOLD_EACH_OWN, 300,
-     play_two_at_once},
+    {"key-conflict", "key with other arguments", 2, 1, HX_TOLD_CONFLICT, 0, play_key_conflict},
+    {"two-in-turn", "two meant, in turn", 2, 2, HX_TOLD_EACH_OWN, 0, play_two_in_turn},
+    {"two-at-once", "two meant, at once", 2, 2, HX_TOLD_EACH_OWN, 300, play_two_at_once},
 };
 
 _Static_assert(KEYED_CALLS + 1 < HX_DEMO_ANSWERS_MAX, "every call has a place for its answer");
@@ -361,17 +357,17 @@ const char *hx_demo_told_text(enum hx_demo_told told)
     case HX_TOLD_NOTHING:
         return "nothing";
     case HX_TOLD_FIRST:
-        return "the result of the first call";
+        return "the first call's result";
     case HX_TOLD_NEW:
-        return "the result of a second charge";
+        return "a second charge's result";
     case HX_TOLD_EACH_OWN:
         return "each its own result";
     case HX_TOLD_ALL_SAME:
         return "all the same result";
     case HX_TOLD_UNKNOWN:
-        return "outcome unknown, do not repeat";
+        return "unknown, do not repeat";
     case HX_TOLD_CONFLICT:
-        return "key conflict, nothing ran";
+        return "key conflict";
     case HX_TOLD_OTHER:
         return "something else";
     }

@@ -139,7 +139,12 @@ void hx_help_run(FILE *out)
 #define HX_SETTING(field, type, scope, initial, min, max, help)                                    \
     print_setting(out, HX_SETTING_##field);
 #include "tables/config.def"
-    fputs("\nTIME is a number with ms, s, m, h or d; SIZE is in bytes or with KiB, MiB, GiB.\n"
+    fputs("\nHelp\n"
+          "  --show-settings\n"
+          "        start nothing; print the settings that the other options make\n"
+          "  --help\n"
+          "        this text\n"
+          "\nTIME is a number with ms, s, m, h or d; SIZE is in bytes or with KiB, MiB, GiB.\n"
           "Calls are found again only in the same ledger under the same name.\n"
           "\n"
           "Exit status: 0 the client closed and all work is done; 1 the gateway itself could not\n"

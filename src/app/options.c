@@ -17,15 +17,16 @@ void hx_option_name(const char *setting, char *ret_name)
 static int refuse_option(struct hx_settings *settings, struct hx_span name,
                          struct hx_complaint *complaint)
 {
-    const char *names[HX_SETTING_COUNT + 2];
+    const char *names[HX_SETTING_COUNT + 3];
     char option[HX_OPTION_NAME_SIZE];
     for (size_t i = 0; i < HX_SETTING_COUNT; i++)
         names[i] = hx_setting_row((enum hx_setting_id)i)->name;
     names[HX_SETTING_COUNT] = "tool";
     names[HX_SETTING_COUNT + 1] = "help";
+    names[HX_SETTING_COUNT + 2] = "show_settings";
     if (hx_setting_is_retry_word(name))
         return hx_settings_set(settings, name, HX_SPAN_LIT("on"), complaint);
-    const char *near = hx_nearest(name, names, HX_SETTING_COUNT + 2);
+    const char *near = hx_nearest(name, names, HX_SETTING_COUNT + 3);
     if (!near)
         return hx_complain(
             complaint,
@@ -91,6 +92,7 @@ int hx_options_parse(int argc, char **argv, struct hx_settings *settings, int *r
                      struct hx_complaint *complaint)
 {
     int at = 1;
+    bool is_show = false;
     for (; at < argc; at++) {
         const char *word = argv[at];
         if (strcmp(word, "--") == 0) {
@@ -99,6 +101,10 @@ int hx_options_parse(int argc, char **argv, struct hx_settings *settings, int *r
         }
         if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
             return HX_OPTIONS_HELP;
+        if (strcmp(word, "--show-settings") == 0) {
+            is_show = true;
+            continue;
+        }
         if (word[0] != '-')
             break;
         if (word[1] != '-')
@@ -111,5 +117,6 @@ int hx_options_parse(int argc, char **argv, struct hx_settings *settings, int *r
             return rc;
     }
     *ret_used = at;
-    return hx_settings_check(settings, complaint);
+    int rc = hx_settings_check(settings, complaint);
+    return rc == 0 && is_show ? HX_OPTIONS_SHOW : rc;
 }

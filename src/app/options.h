@@ -7,8 +7,9 @@
 
 #include "app/settings.h"
 
-/* The command line asks for help instead. */
+/* The command line asks for something else than a start. */
 #define HX_OPTIONS_HELP 2
+#define HX_OPTIONS_SHOW 3 /* --show-settings, among good options */
 
 /* Reads argv[1...] up to "--" or the first word that is no option, and checks the result.
  *

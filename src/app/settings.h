@@ -86,6 +86,9 @@ struct hx_no_effect_errors {
 
 enum hx_comparison { HX_CMP_EQ, HX_CMP_NE, HX_CMP_LT, HX_CMP_LE, HX_CMP_GT, HX_CMP_GE };
 
+/* "==" and so on. */
+const char *hx_comparison_text(enum hx_comparison comparison);
+
 struct hx_approval_rule {
     enum hx_approval kind;
     enum hx_comparison comparison; /* the rest only for WHEN */

@@ -283,11 +283,19 @@ static struct hx_span next_word(struct hx_span *rest)
     return word;
 }
 
+static const char *const comparisons[] = {"==", "!=", "<", "<=", ">", ">="};
+#define COMPARISON_COUNT (sizeof(comparisons) / sizeof(comparisons[0]))
+_Static_assert(COMPARISON_COUNT == HX_CMP_GE + 1, "a comparison has no text");
+
+const char *hx_comparison_text(enum hx_comparison comparison)
+{
+    return comparisons[comparison];
+}
+
 static int parse_approval(const struct hx_setting_row *row, struct hx_span text,
                           struct hx_arena *arena, struct hx_approval_rule *slot,
                           struct hx_complaint *complaint)
 {
-    static const char *const ops[] = {"==", "!=", "<", "<=", ">", ">="}; /* as enum hx_comparison */
     static const char allowed[] =
         "say never, always, or a comparison such as 'when: /amount > 100' (== != < <= > >=)";
     struct hx_span when = HX_SPAN_LIT("when:");
@@ -305,9 +313,9 @@ static int parse_approval(const struct hx_setting_row *row, struct hx_span text,
     while (rest.len > 0 && rest.ptr[0] == ' ')
         rest = hx_span(rest.ptr + 1, rest.len - 1);
     size_t i = 0;
-    while (i < sizeof(ops) / sizeof(ops[0]) && !hx_span_eq_cstr(op, ops[i]))
+    while (i < COMPARISON_COUNT && !hx_span_eq_cstr(op, comparisons[i]))
         i++;
-    if (!is_pointer(pointer) || i == sizeof(ops) / sizeof(ops[0]) || rest.len == 0)
+    if (!is_pointer(pointer) || i == COMPARISON_COUNT || rest.len == 0)
         return refuse(row, text, complaint, allowed);
     approval.comparison = (enum hx_comparison)i;
     approval.pointer = copy(arena, pointer);

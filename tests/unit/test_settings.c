@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -12,6 +13,7 @@
 #include "app/number.h"
 #include "app/options.h"
 #include "app/settings.h"
+#include "app/settings_show.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -355,6 +357,65 @@ static void sensible_settings_pass(void **state)
     }
 }
 
+/* What is shown sets the same again, for values of every type. */
+static void what_is_shown_can_be_set(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *text;
+    } rows[] = {
+        {"name", "billing"},       {"reorder_safe", "on"},
+        {"class", "read_only"},    {"timeout", "90s"},
+        {"timeout", "none"},       {"attempts", "3"},
+        {"result_max", "1536KiB"}, {"key_argument", "/a~1b/c"},
+        {"ignore", "/a,/b"},       {"ignore", "none"},
+        {"effect_key", "/k"},      {"effect_key", "_meta:x/y"},
+        {"effect_key", "sep3182"}, {"effect_key", "none"},
+        {"approval", "always"},    {"approval", "when: /a/b >= \"x y\""},
+        {"log_level", "debug"},    {"no_effect_errors", "-32001,transient:*slow down*,409"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct hx_settings settings;
+        struct hx_complaint complaint = {""};
+        struct hx_buf text;
+        hx_settings_init(&settings);
+        int rc = hx_settings_set(&settings, hx_span_cstr(rows[i].name), hx_span_cstr(rows[i].text),
+                                 &complaint);
+        assert_string_equal(complaint.text, "");
+        assert_int_equal(rc, 0);
+        const struct hx_setting_row *row = hx_setting_find(hx_span_cstr(rows[i].name));
+        const char *owner =
+            row->scope == HX_SCOPE_TOOL ? (const char *)&settings.tool : (const char *)&settings;
+        hx_buf_init(&text, 256);
+        hx_value_format(row, owner + row->offset, &text);
+        assert_int_equal(hx_buf_append_char(&text, '\0'), 0);
+        assert_string_equal(text.data, rows[i].text);
+        hx_buf_fini(&text);
+        hx_settings_fini(&settings);
+    }
+}
+
+static void shows_defaults_and_rules(void **state)
+{
+    struct hx_settings settings;
+    struct hx_complaint complaint;
+    char shown[8192];
+    int used;
+    (void)state;
+    int rc = PARSE(&settings, &complaint, &used, "--show-settings", "--timeout", "90s", "--tool",
+                   "get_*: timeout=5s");
+    assert_int_equal(rc, HX_OPTIONS_SHOW);
+    FILE *out = fmemopen(shown, sizeof(shown), "w");
+    assert_non_null(out);
+    hx_settings_show(&settings, out);
+    fclose(out);
+    assert_non_null(strstr(shown, "timeout              = 90s\n"));
+    assert_non_null(strstr(shown, "join_wait            = 45s  (default)\n"));
+    assert_non_null(strstr(shown, "\ntools 'get_*'\ntimeout              = 5s\n"));
+    hx_settings_fini(&settings);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +428,8 @@ int main(void)
         cmocka_unit_test(globs),
         cmocka_unit_test(refusals),
         cmocka_unit_test(sensible_settings_pass),
+        cmocka_unit_test(what_is_shown_can_be_set),
+        cmocka_unit_test(shows_defaults_and_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
