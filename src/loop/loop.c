@@ -262,7 +262,8 @@ void hx_loop_fd_want(struct hx_loop_fd *watch, unsigned events)
     watch->wanted = events;
     if (!watch->is_pollable) {
         hx_list_unlink(&watch->node);
-        if (events != 0)
+        /* What is always ready never changes, so it has no edges. */
+        if (events != 0 && (events & HX_LOOP_EDGE) == 0)
             hx_list_append(&watch->loop->always_ready, &watch->node);
         return;
     }

@@ -90,7 +90,6 @@ static size_t gather(const struct hx_outgoing *out, struct iovec *parts)
 /* Deals `count` accepted bytes out to the messages. */
 static void account(struct hx_outgoing *out, size_t count)
 {
-    out->written_bytes += count;
     while (count > 0) {
         struct message *message = message_of(hx_list_first(&out->messages));
         size_t left = message_size(message) - message->offset;
@@ -100,6 +99,7 @@ static void account(struct hx_outgoing *out, size_t count)
             out->fate(out->arg, message->tag, HX_OUTGOING_FIRST_BYTE);
         message->offset += part;
         out->queued_bytes -= part;
+        out->written_bytes += part;
         count -= part;
         if (message->offset == message_size(message)) {
             uint64_t tag = message->tag;
@@ -134,9 +134,12 @@ int hx_outgoing_write(struct hx_outgoing *out, int fd)
         if (out->written_bytes >= stop_at)
             return HX_OUTGOING_BLOCKED;
         sent = write_parts(out, fd, parts, gather(out, parts));
-        if (sent < 0)
-            return errno == EAGAIN || errno == EWOULDBLOCK ? HX_OUTGOING_BLOCKED
-                                                           : HX_OUTGOING_BROKEN;
+        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return HX_OUTGOING_BLOCKED;
+        if (sent < 0) {
+            out->broken_errno = errno;
+            return HX_OUTGOING_BROKEN;
+        }
         account(out, (size_t)sent);
     }
     return 0;

@@ -27,6 +27,7 @@ struct hx_outgoing {
     uint64_t queued_bytes;   /* newlines included */
     uint64_t written_bytes;  /* since init */
     bool is_socket;
+    int broken_errno; /* why BROKEN was returned */
     void (*fate)(void *arg, uint64_t tag, enum hx_outgoing_fate fate);
     void *arg;
 };

@@ -21,7 +21,7 @@
 
 #include "base/alloc.h"
 
-enum { LIMIT_MS = 15000, FILE_MAX = 1 << 16 };
+enum { LIMIT_MS = 15000, FILE_MAX = 1 << 16, PIDS_MAX = 64 };
 
 static const char *const mark_name = "HX_TEST_MARK";
 
@@ -187,18 +187,16 @@ static ssize_t read_proc(const char *pid, const char *name, char *ret_bytes, siz
     return len;
 }
 
-/* Counts those with the mark; remembers the first with `word` in its command line. */
-static unsigned scan(const struct process_kit *kit, const char *word, pid_t *ret_pid)
+size_t process_kit_list(const struct process_kit *kit, pid_t *ret_pids, size_t count_max)
 {
     static char bytes[FILE_MAX];
     char wanted[128];
-    unsigned count = 0;
+    size_t count = 0;
     const struct dirent *entry;
     DIR *proc = opendir("/proc");
 
     assert_non_null(proc);
     (void)snprintf(wanted, sizeof wanted, "%s=%s", mark_name, kit->mark);
-    *ret_pid = 0;
     while ((entry = readdir(proc)) != NULL) {
         ssize_t len;
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
@@ -207,39 +205,44 @@ static unsigned scan(const struct process_kit *kit, const char *word, pid_t *ret
         /* With the NUL behind it, so that mark 1-1 is not found in 1-12. */
         if (len <= 0 || memmem(bytes, (size_t)len, wanted, strlen(wanted) + 1) == NULL)
             continue;
+        if (count < count_max)
+            ret_pids[count] = (pid_t)strtol(entry->d_name, NULL, 10);
         count++;
-        len = read_proc(entry->d_name, "cmdline", bytes, sizeof bytes);
-        if (word != NULL && *ret_pid == 0 && len > 0 &&
-            memmem(bytes, (size_t)len, word, strlen(word)) != NULL)
-            *ret_pid = (pid_t)strtol(entry->d_name, NULL, 10);
     }
     (void)closedir(proc);
     return count;
 }
 
-unsigned process_kit_count(const struct process_kit *kit)
+size_t process_kit_count(const struct process_kit *kit)
 {
-    pid_t ignored;
-
-    return scan(kit, NULL, &ignored);
+    return process_kit_list(kit, NULL, 0);
 }
 
 pid_t process_kit_find(const struct process_kit *kit, const char *word)
 {
-    pid_t pid;
+    static char bytes[FILE_MAX];
+    pid_t pids[PIDS_MAX];
+    size_t count = process_kit_list(kit, pids, PIDS_MAX);
 
-    (void)scan(kit, word, &pid);
-    return pid;
+    for (size_t i = 0; i < count && i < PIDS_MAX; i++) {
+        char pid[24];
+        ssize_t len;
+        (void)snprintf(pid, sizeof pid, "%ld", (long)pids[i]);
+        len = read_proc(pid, "cmdline", bytes, sizeof bytes);
+        if (len > 0 && memmem(bytes, (size_t)len, word, strlen(word)) != NULL)
+            return pids[i];
+    }
+    return 0;
 }
 
 void process_kit_none_left(const struct process_kit *kit, int64_t limit_ms)
 {
     struct hx_mono limit = hx_mono_after(mono_now(NULL), limit_ms);
-    unsigned count;
+    size_t count;
 
     while ((count = process_kit_count(kit)) > 0) {
         if (hx_mono_reached(mono_now(NULL), limit))
-            fail_msg("%u processes are left after %lld ms", count, (long long)limit_ms);
+            fail_msg("%zu processes are left after %lld ms", count, (long long)limit_ms);
         (void)poll(NULL, 0, 5);
     }
 }

@@ -46,8 +46,10 @@ void process_kit_expect_line(struct process_kit *kit, enum hx_peer_event_type ty
 struct hx_buf process_kit_line(const char *text);
 struct hx_buf process_kit_filled_line(size_t len);
 
-/* How many living processes carry the mark. */
-unsigned process_kit_count(const struct process_kit *kit);
+/* Those of the living processes that carry the mark, at most `count_max` of them; returns how many
+ * there are. */
+size_t process_kit_list(const struct process_kit *kit, pid_t *ret_pids, size_t count_max);
+size_t process_kit_count(const struct process_kit *kit);
 /* The first of them whose command line holds `word`; 0 when there is none. */
 pid_t process_kit_find(const struct process_kit *kit, const char *word);
 /* Waits until none is left, without running the loop; fails the test after `limit_ms`. */
