@@ -21,10 +21,11 @@
 
 enum hx_peer_event_type {
     /* Both sides. */
-    HX_PEER_MESSAGE,  /* `line` holds one line, UTF-8 not checked, no newline */
+    HX_PEER_MESSAGE,  /* `line` holds one line, maybe empty, UTF-8 not checked, no newline. The last
+                         one may have lacked its newline. */
     HX_PEER_OVERSIZE, /* a line over message_max was skipped: `line` = the raw top-level "id" member
                          if one was found (else empty), `size` its length, `digest_hex` over its
-                         bytes */
+                         bytes, `has_...` the other members of that level */
     HX_PEER_WRITTEN,  /* the kernel accepted the last byte of message `tag` */
     HX_PEER_NOT_SENT, /* not one byte of message `tag` left, and none ever will */
     HX_PEER_CUT,      /* message `tag` left in part, or wholly without its newline */
@@ -51,6 +52,9 @@ struct hx_peer_event {
     uint64_t tag;
     uint64_t size;
     char digest_hex[65];
+    bool has_method; /* OVERSIZE */
+    bool has_result;
+    bool has_error;
     int status;                /* CLOSED: wait status; -errno when it could not be started */
     struct hx_buf line;        /* owned by the event */
     struct hx_buf stderr_tail; /* CLOSED: the last lines of standard error, owned by the event */

@@ -350,6 +350,7 @@ static void test_a_line_over_the_maximum_is_skipped(void **state)
 {
     struct fixture fixture;
     struct hx_peer_event *event;
+    char text[1200];
 
     (void)state;
     fixture_init(&fixture, "echo", NULL);
@@ -358,6 +359,15 @@ static void test_a_line_over_the_maximum_is_skipped(void **state)
     send_filled(&fixture, 5000, 1);
     event = process_kit_take(&fixture.kit, HX_PEER_OVERSIZE);
     assert_int_equal(event->size, 5000);
+    assert_int_equal(event->line.len, 0);
+    assert_int_equal(strlen(event->digest_hex), 64);
+    hx_peer_event_free(event);
+    (void)snprintf(text, sizeof text, "{\"result\":{\"x\":\"%01000d\"},\"id\":\"a7\"}", 0);
+    send_text(&fixture, text, 3);
+    event = process_kit_take(&fixture.kit, HX_PEER_OVERSIZE);
+    assert_true(hx_span_eq_cstr(hx_buf_span(&event->line), "\"a7\""));
+    assert_true(event->has_result);
+    assert_false(event->has_method);
     hx_peer_event_free(event);
     send_text(&fixture, "next", 2);
     process_kit_expect_line(&fixture.kit, HX_PEER_MESSAGE, "next");

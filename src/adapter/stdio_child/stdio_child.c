@@ -24,8 +24,8 @@
 #include "adapter/stdio_child/stderr_log.h"
 #include "adapter/stdio_child/transport.h"
 #include "base/alloc.h"
-#include "loop/line_reader.h"
 #include "loop/outgoing.h"
+#include "wire/lines.h"
 
 enum {
     DRAIN_MS = 250,
@@ -58,7 +58,8 @@ struct child {
     struct hx_loop_timer *group_timer; /* the reaper was killed: when to look at the group again */
 
     struct hx_outgoing outgoing;
-    struct hx_line_reader lines;
+    struct hx_lines lines;
+    struct hx_hasher *hasher;
     struct hx_stderr_log log;
     pid_t group; /* 0 until it runs */
     int status;  /* as CLOSED will tell it */
@@ -157,17 +158,51 @@ static void stall_due(void *arg)
 
 /* --- reading --- */
 
-static void got_line(void *arg, struct hx_buf *line)
+static void append_oversize(struct child *child, const struct hx_line *line)
 {
-    struct hx_peer_event *event = append(arg, HX_PEER_MESSAGE, 0);
+    struct hx_peer_event *event = append(child, HX_PEER_OVERSIZE, 0);
 
-    event->line = *line;
-    *line = (struct hx_buf){.len_max = line->len_max};
+    event->size = line->size;
+    event->has_method = line->skim.has_method;
+    event->has_result = line->skim.has_result;
+    event->has_error = line->skim.has_error;
+    hx_digest_hex(&line->digest, event->digest_hex);
+    (void)hx_buf_append_span(&event->line, line->text); /* short of memory: without its id */
 }
 
-static void got_oversize(void *arg, uint64_t size)
+static void append_line(struct child *child, const struct hx_line *line)
 {
-    append(arg, HX_PEER_OVERSIZE, 0)->size = size;
+    struct hx_peer_event *event;
+
+    if (line->kind == HX_LINE_OVERSIZE) {
+        append_oversize(child, line);
+        return;
+    }
+    /* A header of another framing is no message either; the engine says so to whom it concerns. */
+    event = append(child, HX_PEER_MESSAGE, 0);
+    if (hx_buf_append_span(&event->line, line->text) != 0) {
+        /* Without memory for it, it was too long. */
+        event->type = HX_PEER_OVERSIZE;
+        event->size = line->size;
+        hx_buf_reset(&event->line);
+    }
+}
+
+static void lines_feed(struct child *child, const char *bytes, size_t len)
+{
+    struct hx_span input = hx_span(bytes, len);
+    struct hx_line line;
+
+    while (hx_lines_next(&child->lines, &input, &line))
+        append_line(child, &line);
+}
+
+static void lines_end(struct child *child)
+{
+    struct hx_line line;
+
+    if (hx_lines_end(&child->lines, &line))
+        append_line(child, &line);
 }
 
 static void got_error_line(void *arg, struct hx_span line)
@@ -192,10 +227,10 @@ static enum read_end output_read(struct child *child, size_t bytes_max)
         if (len < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return READ_BLOCKED;
         if (len <= 0) {
-            hx_line_reader_end(&child->lines);
+            lines_end(child);
             return READ_ENDED;
         }
-        hx_line_reader_feed(&child->lines, bytes, (size_t)len);
+        lines_feed(child, bytes, (size_t)len);
         total += (size_t)len;
     }
     return READ_MORE;
@@ -294,7 +329,7 @@ static void finish(struct child *child)
     input_close(child);
     /* Every writer is dead, so what is left is in the pipes and ends. */
     if (child->spawned.output_fd >= 0 && output_read(child, LAST_DRAIN_BYTES) != READ_ENDED)
-        hx_line_reader_end(&child->lines);
+        lines_end(child);
     if (child->spawned.error_fd >= 0 && error_read(child, LAST_DRAIN_BYTES) != READ_ENDED)
         hx_stderr_log_end(&child->log);
     output_close(child);
@@ -518,9 +553,8 @@ struct hx_upstream *hx_stdio_child_new(struct hx_loop *loop, struct hx_list *inb
     child->group_timer = hx_loop_timer_new(loop, group_due, child);
     hx_outgoing_init(&child->outgoing, false, message_fate, child);
     hx_stderr_log_init(&child->log, got_error_line, child);
-    child->lines =
-        (struct hx_line_reader){.got_line = got_line, .got_oversize = got_oversize, .arg = child};
-    hx_buf_init(&child->lines.line, options->message_max_bytes);
+    child->hasher = hx_hasher_new();
+    hx_lines_init(&child->lines, options->message_max_bytes, child->hasher);
     return &child->upstream;
 }
 
@@ -542,7 +576,8 @@ struct hx_upstream *hx_stdio_child_free(struct hx_upstream *upstream)
     hx_loop_timer_free(child->group_timer);
     hx_spawned_close(&child->spawned);
     hx_outgoing_fini(&child->outgoing);
-    hx_buf_fini(&child->lines.line);
+    hx_lines_fini(&child->lines);
+    hx_hasher_free(child->hasher);
     hx_stderr_log_fini(&child->log);
     hx_free(child);
     return NULL;

@@ -16,8 +16,8 @@
 #include "adapter/stdio_front/private_fd.h"
 #include "adapter/stdio_front/receipts.h"
 #include "base/alloc.h"
-#include "loop/line_reader.h"
 #include "loop/outgoing.h"
+#include "wire/lines.h"
 
 enum {
     READ_BYTES = 1 << 16, /* one client's share of a turn */
@@ -36,7 +36,8 @@ struct front {
     struct hx_loop_fd *life_watch;
     struct hx_loop_timer *look_timer; /* sockets: when to look again whether all was read */
     int64_t look_ms;
-    struct hx_line_reader lines;
+    struct hx_lines lines;
+    struct hx_hasher *hasher;
     struct hx_outgoing outgoing;
     struct hx_receipts receipts;
     bool is_front_gone;
@@ -65,17 +66,51 @@ static void fd_close(int *fd)
 
 /* --- requests --- */
 
-static void got_line(void *arg, struct hx_buf *line)
+static void append_oversize(struct front *front, const struct hx_line *line)
 {
-    struct hx_peer_event *event = append(arg, HX_PEER_MESSAGE, 0);
+    struct hx_peer_event *event = append(front, HX_PEER_OVERSIZE, 0);
 
-    event->line = *line;
-    *line = (struct hx_buf){.len_max = line->len_max};
+    event->size = line->size;
+    event->has_method = line->skim.has_method;
+    event->has_result = line->skim.has_result;
+    event->has_error = line->skim.has_error;
+    hx_digest_hex(&line->digest, event->digest_hex);
+    (void)hx_buf_append_span(&event->line, line->text); /* short of memory: without its id */
 }
 
-static void got_oversize(void *arg, uint64_t size)
+static void append_line(struct front *front, const struct hx_line *line)
 {
-    append(arg, HX_PEER_OVERSIZE, 0)->size = size;
+    struct hx_peer_event *event;
+
+    if (line->kind == HX_LINE_OVERSIZE) {
+        append_oversize(front, line);
+        return;
+    }
+    /* A header of another framing is no message either; the engine says so to whom it concerns. */
+    event = append(front, HX_PEER_MESSAGE, 0);
+    if (hx_buf_append_span(&event->line, line->text) != 0) {
+        /* Without memory for it, it was too long. */
+        event->type = HX_PEER_OVERSIZE;
+        event->size = line->size;
+        hx_buf_reset(&event->line);
+    }
+}
+
+static void lines_feed(struct front *front, const char *bytes, size_t len)
+{
+    struct hx_span input = hx_span(bytes, len);
+    struct hx_line line;
+
+    while (hx_lines_next(&front->lines, &input, &line))
+        append_line(front, &line);
+}
+
+static void lines_end(struct front *front)
+{
+    struct hx_line line;
+
+    if (hx_lines_end(&front->lines, &line))
+        append_line(front, &line);
 }
 
 static void in_close(struct front *front)
@@ -96,7 +131,7 @@ static void in_ready(void *arg, unsigned events)
     else
         len = read(front->in_fd, bytes, sizeof bytes);
     if (len > 0) {
-        hx_line_reader_feed(&front->lines, bytes, (size_t)len);
+        lines_feed(front, bytes, (size_t)len);
         return;
     }
     if (len < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
@@ -105,7 +140,7 @@ static void in_ready(void *arg, unsigned events)
      * the kernel tells it to whoever asks first. */
     if (len < 0 && errno == ECONNRESET)
         front->receipts.was_reset = true;
-    hx_line_reader_end(&front->lines);
+    lines_end(front);
     in_close(front);
     append(front, HX_PEER_END_OF_INPUT, 0);
 }
@@ -304,9 +339,8 @@ struct hx_downstream *hx_stdio_front_new(struct hx_loop *loop, struct hx_list *i
     front->in_kind = hx_fd_kind(front->in_fd);
     hx_receipts_init(&front->receipts, hx_fd_kind(front->out_fd));
     hx_outgoing_init(&front->outgoing, front->receipts.kind == HX_FD_SOCKET, message_fate, front);
-    front->lines =
-        (struct hx_line_reader){.got_line = got_line, .got_oversize = got_oversize, .arg = front};
-    hx_buf_init(&front->lines.line, options->message_max_bytes);
+    front->hasher = hx_hasher_new();
+    hx_lines_init(&front->lines, options->message_max_bytes, front->hasher);
     front->look_timer = hx_loop_timer_new(loop, look_due, front);
     front->in_watch = hx_loop_fd_new(loop, front->in_fd, in_ready, front);
     hx_loop_fd_want(front->in_watch, HX_LOOP_READ);
@@ -335,7 +369,8 @@ struct hx_downstream *hx_stdio_front_free(struct hx_downstream *downstream)
     fd_close(&front->life_fd);
     hx_outgoing_fini(&front->outgoing);
     hx_receipts_fini(&front->receipts);
-    hx_buf_fini(&front->lines.line);
+    hx_lines_fini(&front->lines);
+    hx_hasher_free(front->hasher);
     hx_free(front);
     return NULL;
 }
