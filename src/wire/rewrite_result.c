@@ -14,7 +14,7 @@ int hx_rewrite_initialize_result(struct hx_rewrite *rewrite, struct hx_span mess
 {
     static const struct hx_span task_calls[] = {HX_SPAN_INIT("capabilities"), HX_SPAN_INIT("tasks"),
                                                 HX_SPAN_INIT("requests"), HX_SPAN_INIT("tools")};
-    static const struct hx_span extension[] = {result_name, HX_SPAN_INIT("capabilities"),
+    static const struct hx_span extension[] = {HX_SPAN_INIT("result"), HX_SPAN_INIT("capabilities"),
                                                HX_SPAN_INIT("extensions"),
                                                HX_SPAN_INIT(HX_MCP_EXTENSION)};
     struct hx_splice splice;
