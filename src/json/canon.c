@@ -205,13 +205,15 @@ static int order_names(struct run *run, uint32_t object, struct hx_canon_frame *
 {
     struct hx_canon *canon = run->canon;
     uint32_t count = hx_json_at(run->tape, object)->count;
+    frame->at = frame->order_end = canon->order_count;
+    if (count == 0)
+        return 0;
     void *order = canon->order;
     int rc = reserve(&order, &canon->order_capacity, (size_t)canon->order_count + count,
                      sizeof(*canon->order));
     canon->order = order;
     if (rc < 0)
         return HX_TRACE(rc);
-    frame->at = canon->order_count;
     hx_json_for_each(name, run->tape, object) canon->order[canon->order_count++] = name;
     frame->order_end = canon->order_count;
     if (hx_json_names_sort(run->tape, canon->order + frame->at, count))

@@ -183,7 +183,7 @@ void hx_skim_add(struct hx_skim *skim, struct hx_span bytes)
 {
     const unsigned char *at = (const unsigned char *)bytes.ptr;
     const unsigned char *end = at + bytes.len;
-    while (at < end) {
+    while (at < end && !skim->is_broken) {
         bool is_long_string =
             skim->state == NESTED ? skim->is_in_string : skim->state == STRING && !skim->is_id;
         if (is_long_string && !skim->is_escaped) {
