@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: MIT
+"""The promises of the SDK scenarios with a raw client, for the manners that no SDK of today shows."""
+
+import re
+
+from kit import processes
+from .way import assert_unknown, case, code, operation, without_ours
+
+RELEASED = [[{"wait": "release"}, {"text": "receipt $RECEIPT"}]]
+
+
+def raw(title, bare=None):
+    return case(title, bare, suite="raw", prefix="raw_")
+
+
+def receipt(t, result):
+    t.true(not result.get("isError"), f"an error result: {result}")
+    return re.search(r"receipt ([0-9a-f-]{36})", result["content"][0]["text"]).group(1)
+
+
+@raw("silent_retry_while_running", bare="breaks")
+def silent_retry(t, w):
+    """No cancel, no disconnect: the client gives up in silence and asks again after more than the overlap."""
+    client = w.client({"tools": {"charge": {"runs": RELEASED}}})
+    begin = t.clock()
+    client.call(args={"amount": 1})
+    t.wait_effects(1)
+    t.wait(lambda: t.clock() - begin > 0.7, "the overlap of 500 ms to pass")
+    second = client.call(args={"amount": 1})
+    client.result(client.request("tools/list"))  # what was sent before this has been read
+    if w.is_bare:
+        t.wait_effects(2)
+    t.touch("release")
+    result = client.result(second)
+    t.equal(len(t.effects()), 1, "effects")
+    t.equal(receipt(t, result), t.effects()[0]["receipt"], "receipt given to the retry")
+    t.equal(operation(result).get("joined"), True, "joined")
+    t.true("Joined the same call" in result["content"][-1]["text"], "a keyless join says so in a text block")
+
+
+@raw("retry_within_overlap_is_another_call")
+def within_overlap(t, w):
+    """Two equal calls of one turn leave together: both run (semantics §5)."""
+    client = w.client({"tools": {"charge": {"runs": RELEASED}}}, "--overlap", "30s")
+    refs = [client.call(args={"amount": 1}) for _ in range(2)]
+    t.wait_effects(2)
+    t.touch("release")
+    receipts = sorted(receipt(t, client.result(ref)) for ref in refs)
+    t.equal(receipts, sorted(effect["receipt"] for effect in t.effects()), "receipts")
+
+
+@raw("cancel_with_timeout_reason_then_retry", bare="breaks")
+def cancel_then_retry(t, w):
+    """The cancel of a timeout detaches its waiter, is not forwarded, and is never answered."""
+    client = w.client({"tools": {"charge": {"runs": RELEASED}}, "on_cancel": "reply"})
+    first = client.call(args={"amount": 1})
+    t.wait_effects(1)
+    client.cancel(first, "McpError: MCP error -32001: Request timed out")
+    second = client.call(args={"amount": 1})
+    client.result(client.request("tools/list"))
+    if w.is_bare:
+        t.wait_effects(2)
+    t.touch("release")
+    result = client.result(second)
+    t.equal(len(t.effects()), 1, "effects")
+    t.equal(receipt(t, result), t.effects()[0]["receipt"], "receipt given to the retry")
+    t.equal(client.answers(first), [], "answers to the cancelled request")
+    t.equal(t.lines("cancels"), [], "cancels that the server saw")
+
+
+@raw("cancel_after_the_retry_names_only_the_first", bare="breaks")
+def late_cancel(t, w):
+    """A retry overtakes the cancel of the first attempt: the cancel must not touch it."""
+    client = w.client({"tools": {"charge": {"runs": RELEASED}}})
+    first = client.call(args={"amount": 1}, key="0190a0a0-0000-7000-8000-000000000001")
+    t.wait_effects(1)
+    second = client.call(args={"amount": 1}, key="0190a0a0-0000-7000-8000-000000000001")
+    client.cancel(first, "timeout")
+    client.result(client.request("tools/list"))
+    t.touch("release")
+    t.equal(receipt(t, client.result(second)), t.effects()[0]["receipt"], "receipt given to the retry")
+    t.equal(len(t.effects()), 1, "effects")
+    t.equal(client.answers(first), [], "answers to the cancelled request")
+
+
+@raw("front_killed")
+def front_killed(t, w):
+    """SIGKILL to the front: the client sees the death at once, the keeper finishes, the retry gets the result."""
+    client = w.client({"tools": {"charge": {"runs": RELEASED}}}, orphan="20s")
+    client.call(args={"amount": 1})
+    t.wait_effects(1)
+    keeper = w.keeper(client)
+    client.kill(t.surroundings.hapax)
+    client.wait_eof(2)
+    t.true(processes.is_alive(keeper), "the keeper outlives its front while work is in flight")
+    fresh = w.again(client)
+    second = fresh.call(args={"amount": 1})
+    fresh.result(fresh.request("tools/list"))
+    t.touch("release")
+    t.equal(receipt(t, fresh.result(second)), t.effects()[0]["receipt"], "receipt given to the retry")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@raw("keeper_killed")
+def keeper_killed(t, w):
+    """SIGKILL to the keeper: the client sees the end, the server goes, the retry is told that nobody can know."""
+    client = w.client({"tools": {"charge": {"runs": RELEASED}}})
+    client.call(args={"amount": 1})
+    t.wait_effects(1)
+    server = w.server_pid()
+    processes.kill(w.keeper(client), t.surroundings.hapax)
+    client.wait_eof(5)
+    processes.wait_gone(server, 5)
+    fresh = w.again(client)
+    assert_unknown(t, fresh.result(fresh.call(args={"amount": 1})), "answer to the retry")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@raw("reaper_killed")
+def reaper_killed(t, w):
+    """SIGKILL to what is neither front nor keeper nor server: a call in flight still ends well."""
+    client = w.client({"tools": {"charge": {"runs": RELEASED}}})
+    first = client.call(args={"amount": 1})
+    t.wait_effects(1)
+    for pid in t.family(client.pid).others:
+        processes.kill(pid, t.surroundings.hapax)
+    t.touch("release")
+    answer = client.result(first)
+    t.true(not answer.get("isError") or code(answer) == "OUTCOME_UNKNOWN", f"a result or an honest unknown: {answer}")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@raw("client_killed_and_restarted")
+def client_killed(t, w):
+    """Both ends of the client's pipes close at once; the keeper sees it and the next client gets the result."""
+    client = w.client({"tools": {"charge": {"runs": RELEASED}}}, orphan="20s")
+    client.call(args={"amount": 1})
+    t.wait_effects(1)
+    client.close_stdin()
+    client.close_stdout()
+    client.kill(t.surroundings.hapax)
+    fresh = w.again(client)
+    second = fresh.call(args={"amount": 1})
+    fresh.result(fresh.request("tools/list"))
+    t.touch("release")
+    t.equal(receipt(t, fresh.result(second)), t.effects()[0]["receipt"], "receipt given to the retry")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@raw("answers_after_end_of_input", bare="breaks")
+def end_of_input(t, w):
+    """`printf … | hapax run -- x` gets its answers: end of file on stdin means no new calls, no more."""
+    client = w.client({"tools": {"charge": {"runs": RELEASED}}}, orphan="20s")
+    first = client.call(args={"amount": 1})
+    t.wait_effects(1)
+    client.close_stdin()
+    t.touch("release")
+    t.equal(receipt(t, client.result(first)), t.effects()[0]["receipt"], "receipt")
+    client.wait_eof(10)
+
+
+@raw("keyed_replay_and_conflict", bare="breaks")
+def keyed(t, w):
+    client = w.client({"tools": {"charge": {}}})
+    key = "0190a0a0-0000-7000-8000-000000000002"
+    first = client.result(client.call(args={"amount": 1}, key=key))
+    second = client.result(client.call(args={"amount": 1}, key=key))
+    t.equal(without_ours(second), without_ours(first), "replayed result")
+    t.equal(len(t.effects()), 1, "effects")
+    t.equal(operation(second).get("replayed"), True, "replayed")
+    error = client.error(client.call(args={"amount": 2}, key=key))
+    t.equal((error["code"], error["data"]["type"]), (-32602, "idempotency_key_conflict"), "conflict")
+    t.equal(len(t.effects()), 1, "effects after a conflict")
