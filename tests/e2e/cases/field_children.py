@@ -160,7 +160,7 @@ def both_killed(t, w):
     assert_all_gone(t, 5, "processes left after SIGKILL to front and keeper")
 
 
-@case("stderr_of_the_server_is_relayed", prefix="more_")
+@case("stderr_of_the_server_is_relayed", prefix="more_", suite="more")
 def stderr_relayed(t, w):
     """What the server says on stderr reaches the client's stderr, but the server does not hold that descriptor."""
     client = w.client({"start": [{"stderr": "hello from the server"}]})
@@ -173,7 +173,7 @@ def stderr_relayed(t, w):
     t.true(not processes.holds_file(w.server_pid(), client.stderr_path), "the server holds the client's stderr")
 
 
-@case("client_is_not_kept_waiting", prefix="more_")
+@case("client_is_not_kept_waiting", prefix="more_", suite="more")
 def not_kept_waiting(t, w):
     """`hapax run` under a caller that waits for end of file on stdout and stderr: both end with the front."""
     client = w.client()

@@ -76,7 +76,7 @@ def three_long(t, w):
     t.true(min(lengths) > (1 << 20) - 200, f"lengths: {lengths}")
 
 
-@case("hundred_megabytes_on_one_line", prefix="more_")
+@case("hundred_megabytes_on_one_line", prefix="more_", suite="more")
 def hundred_megabytes(t, w):
     """A line of 100 MB is beyond result_max: it happened, its result is not kept; the neighbours are unharmed."""
     client = w.client({"tools": {"dump": {"runs": [[{"big": 100_000_000}]]}}})
@@ -330,7 +330,7 @@ def errors_carry_ids(t, w):
             t.true(message.get("id") is not None, f"an answer without id: {message}")
 
 
-@case("batch_of_2025_03_26", prefix="more_")
+@case("batch_of_2025_03_26", prefix="more_", suite="more")
 def batch(t, w):
     """A batch of the one revision that has them: one answer per request, one effect per call."""
     client = w.client({"tools": {"charge": {}}}, version="2025-03-26")
@@ -348,7 +348,7 @@ def batch(t, w):
     t.equal(len(t.effects()), 3, "effects")
 
 
-@case("batch_elsewhere_is_refused", prefix="more_")
+@case("batch_elsewhere_is_refused", prefix="more_", suite="more")
 def no_batch(t, w):
     client = w.client({"tools": {"charge": {}}}, version="2025-11-25")
     client.send(json.dumps([{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -358,7 +358,7 @@ def no_batch(t, w):
     t.equal(t.effects(), [], "effects")
 
 
-@case("requests_of_the_server_reach_the_caller", prefix="more_", bare="holds")
+@case("requests_of_the_server_reach_the_caller", prefix="more_", suite="more", bare="holds")
 def server_requests(t, w):
     """A question of the server in a call goes to the client, the answer to the server, ids mapped both ways."""
     ask = {"method": "elicitation/create", "params": {"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}}}
@@ -372,7 +372,7 @@ def server_requests(t, w):
     t.equal(json.loads(t.lines("answers")[0])["id"], "stub-1", "the id that the server gave its question")
 
 
-@case("unknown_methods_pass", prefix="more_", bare="holds")
+@case("unknown_methods_pass", prefix="more_", suite="more", bare="holds")
 def unknown_methods(t, w):
     """A vendor method and its error, byte for byte."""
     client = w.client({"methods": {"vendor/thing": [{"result": '{"n":1.0,"s":"\\u0041"}'}],
@@ -386,7 +386,7 @@ def unknown_methods(t, w):
             "error")
 
 
-@case("duplicate_and_late_answers", prefix="more_")
+@case("duplicate_and_late_answers", prefix="more_", suite="more")
 def duplicate_answers(t, w):
     """A server that answers twice, and one that answers another's id: the client sees one answer per request."""
     client = w.client({"tools": {"twice": {"runs": [[{"text": "one"}, {"raw": '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}\n'}]]}}})
@@ -397,7 +397,7 @@ def duplicate_answers(t, w):
     t.equal(len(client.answers(ident)), 1, "answers")
 
 
-@case("server_that_writes_before_it_reads", prefix="more_", bare="holds")
+@case("server_that_writes_before_it_reads", prefix="more_", suite="more", bare="holds")
 def writes_first(t, w):
     """A server that sends 200 KB of notifications before it reads anything: no deadlock."""
     note = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"' + "x" * 1000 + '"}}\n'
@@ -405,7 +405,7 @@ def writes_first(t, w):
     client.result(client.call())
 
 
-@case("server_that_reads_nothing_for_a_while", prefix="more_", bare="holds")
+@case("server_that_reads_nothing_for_a_while", prefix="more_", suite="more", bare="holds")
 def reads_late(t, w):
     """A server stops reading while 400 KB are sent to it: when it reads again, all is answered."""
     client = w.client({"tools": {"stop": {"runs": [[{"stop_reading": "read"}, {"text": "stopped"}]]}, "charge": {}}})
