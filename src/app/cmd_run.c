@@ -31,6 +31,11 @@ static int run_logged(const struct hx_settings *settings, char **command)
     return status;
 }
 
+static bool is_url(const char *word)
+{
+    return strncmp(word, "http://", 7) == 0 || strncmp(word, "https://", 8) == 0;
+}
+
 int hx_cmd_run(int argc, char **argv)
 {
     struct hx_settings settings;
@@ -51,6 +56,11 @@ int hx_cmd_run(int argc, char **argv)
         fputs("hapax run: there is no server to start. Write its command behind '--':\n"
               "  hapax run -- npx -y @example/server\n",
               stderr);
+    } else if (is_url(argv[used])) {
+        fprintf(stderr,
+                "hapax run: '%s' is a server over HTTP, and this version starts servers only as\n"
+                "processes: hapax run -- COMMAND ARGUMENT...\n",
+                argv[used]);
     } else {
         status = run_logged(&settings, argv + used);
     }

@@ -147,9 +147,10 @@ unsigned hx_demo_end_children(int64_t deadline_ms)
     unsigned killed = 0;
     bool is_killing = false;
     for (;;) {
-        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        int status;
+        pid_t pid = waitpid(-1, &status, WNOHANG);
         if (pid > 0) {
-            killed += is_killing;
+            killed += is_killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
             continue;
         }
         if (pid < 0 && errno == ECHILD)

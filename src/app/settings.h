@@ -54,7 +54,7 @@ enum hx_setting_type {
 enum hx_setting_scope { HX_SCOPE_GLOBAL, HX_SCOPE_SERVER, HX_SCOPE_TOOL };
 
 struct hx_text_list {
-    const char **items;
+    struct hx_span *items; /* each with a NUL behind it */
     size_t count;
 };
 

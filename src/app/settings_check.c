@@ -68,6 +68,12 @@ static int check_key(const struct hx_tool_settings *tool, const char *who,
             "class is %s; declare class=keyed with effect_key=..., or leave "
             "dedupe_horizon out",
             who, class);
+    if (tool->inject_key && strchr(tool->inject_key + 1, '/'))
+        return hx_complain(
+            complaint,
+            "%s: inject_key=%s lies inside another argument, whose schema is not ours "
+            "to change; name a field of its own, such as inject_key=/idempotency_key",
+            who, tool->inject_key);
     if (tool->key_argument && tool->inject_key && strcmp(tool->key_argument, tool->inject_key) == 0)
         return hx_complain(
             complaint,

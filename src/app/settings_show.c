@@ -28,7 +28,7 @@ static void format_text(const char *value, struct hx_buf *ret_text)
 static void format_pointers(const struct hx_text_list *list, struct hx_buf *ret_text)
 {
     for (size_t i = 0; i < list->count; i++)
-        (void)hx_buf_printf(ret_text, "%s%s", i > 0 ? "," : "", list->items[i]);
+        (void)hx_buf_printf(ret_text, "%s%.*s", i > 0 ? "," : "", HX_SPAN_FMT(list->items[i]));
     if (list->count == 0)
         format_text(NULL, ret_text);
 }

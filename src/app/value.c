@@ -7,6 +7,7 @@
 
 #include "app/nearest.h"
 #include "app/number.h"
+#include "json/canon.h"
 
 /* --- one type each -------------------------------------------------------------------------------
  */
@@ -175,14 +176,19 @@ static int parse_pointers(const struct hx_setting_row *row, struct hx_span text,
                           struct hx_complaint *complaint)
 {
     struct hx_text_list list = {NULL, 0};
+    if (item_count(text) > HX_CANON_IGNORE_MAX)
+        return hx_complain(complaint, "%s: there are %zu of them; %d are the most", row->name,
+                           item_count(text), HX_CANON_IGNORE_MAX);
     list.items = hx_arena_alloc(arena, item_count(text) * sizeof(*list.items));
     if (!list.items)
         return hx_complain(complaint, "%s: the settings are too long", row->name);
     struct hx_span rest = text;
     do {
-        int rc = parse_pointer(row, next_item(&rest), arena, &list.items[list.count], complaint);
+        const char *pointer;
+        int rc = parse_pointer(row, next_item(&rest), arena, &pointer, complaint);
         if (rc != 0)
             return rc;
+        list.items[list.count] = hx_span_cstr(pointer);
         list.count++;
     } while (rest.len > 0);
     *slot = list;

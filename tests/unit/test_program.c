@@ -89,6 +89,7 @@ static void says_what_to_do_next(void **state)
         {{"run", "--log-file", "/nonexistent/x", "y"},
          2,
          "cannot open the log file /nonexistent/x"},
+        {{"run", "https://x/mcp"}, 2, "a server over HTTP"},
         {{"demo", "--help"}, 0, "Usage: hapax demo"},
         {{"demo", "--jsno"}, 2, "did you mean '--json'?"},
         {{"demo", "--only", "timeuot"}, 2, "did you mean 'timeout'?"},

@@ -153,7 +153,7 @@ static void options_in_every_spelling(void **state)
     assert_false(settings.tool.replay_note);
     assert_true(settings.tool.issued_keys_only);
     assert_int_equal(settings.tool.ignore.count, 2);
-    assert_string_equal(settings.tool.ignore.items[1], "/at");
+    assert_string_equal(settings.tool.ignore.items[1].ptr, "/at");
     assert_true(hx_tool_settings_declares(&settings.tool, HX_SETTING_repeat));
     assert_false(hx_tool_settings_declares(&settings.tool, HX_SETTING_class));
     hx_settings_fini(&settings);
@@ -306,6 +306,7 @@ static void refusals(void **state)
         {{"--tool", "charge: class=keyed effect_key=/k dedupe_horizon=20m"},
          {"dedupe_horizon=20m", "orphan_timeout", "20m"}},
         {{"--key-argument", "/k", "--inject-key", "/k"}, {"key_argument", "inject_key", "/k"}},
+        {{"--inject-key", "/a/b"}, {"inject_key=/a/b", "/idempotency_key"}},
         {{"--timeout", "5s", "--idle-timeout", "6s"}, {"idle_timeout=6s", "timeout=5s"}},
         {{"--visibility-lag", "5s"}, {"visibility_lag", "in_flight_bound"}},
         {{"--retention", "40d"}, {"row_retention", "retention"}},
