@@ -11,24 +11,18 @@
 #include "app/options.h"
 #include "app/settings_show.h"
 
-_Static_assert(HX_CHOICE_log_level_DEBUG - HX_CHOICE_log_level_ERROR == HX_LOG_DEBUG,
-               "log levels stand in one order in tables/config.def and app/log.h");
-
-static int run_logged(const struct hx_settings *settings, char **command)
+/* The keeper opens the log for itself; here it is only tried, while a mistake can still be told to the
+ * person who made it. */
+static bool can_log(const struct hx_settings *settings)
 {
-    struct hx_log_options options = {
-        .level = (enum hx_log_level)(settings->log_level - HX_CHOICE_log_level_ERROR),
-        .path = settings->log_file,
-        .has_arguments = settings->log_arguments,
-    };
-    if (hx_log_open(&options) != 0) {
-        fprintf(stderr, "hapax run: %s: %s.\n", hx_fault_last()->text,
-                strerror(hx_fault_last()->system_errno));
-        return HX_EXIT_USAGE;
+    struct hx_log_options options = hx_settings_log_options(settings);
+    if (hx_log_open(&options) == 0) {
+        hx_log_close();
+        return true;
     }
-    int status = hx_run(settings, command);
-    hx_log_close();
-    return status;
+    fprintf(stderr, "hapax run: --log-file: %s: %s.\n", hx_fault_last()->text,
+            strerror(hx_fault_last()->system_errno));
+    return false;
 }
 
 static bool is_url(const char *word)
@@ -61,8 +55,8 @@ int hx_cmd_run(int argc, char **argv)
                 "hapax run: '%s' is a server over HTTP, and this version starts servers only as\n"
                 "processes: hapax run -- COMMAND ARGUMENT...\n",
                 argv[used]);
-    } else {
-        status = run_logged(&settings, argv + used);
+    } else if (can_log(&settings)) {
+        status = hx_run(&settings, argv + used);
     }
     hx_settings_fini(&settings);
     return status;

@@ -148,6 +148,7 @@ void hx_help_run(FILE *out)
           "Calls are found again only in the same ledger under the same name.\n"
           "\n"
           "Exit status: 0 the client closed and all work is done; 1 the gateway itself could not\n"
-          "start or go on; 2 the command line is wrong.\n",
+          "start or go on; 2 the command line is wrong; 70 the process that does the work was\n"
+          "killed (calls under way are settled when the next one starts).\n",
           out);
 }

@@ -21,6 +21,18 @@ static struct {
     bool has_arguments;
 } log_state = {HX_LOG_WARN, STDERR_FILENO, false};
 
+_Static_assert(HX_CHOICE_log_level_DEBUG - HX_CHOICE_log_level_ERROR == HX_LOG_DEBUG,
+               "log levels stand in one order in tables/config.def and app/log.h");
+
+struct hx_log_options hx_settings_log_options(const struct hx_settings *settings)
+{
+    return (struct hx_log_options){
+        .level = (enum hx_log_level)(settings->log_level - HX_CHOICE_log_level_ERROR),
+        .path = settings->log_file,
+        .has_arguments = settings->log_arguments,
+    };
+}
+
 int hx_log_open(const struct hx_log_options *options)
 {
     int fd = STDERR_FILENO;
@@ -146,6 +158,16 @@ void hx_log_arguments(struct hx_log_line *line, struct hx_span arguments)
 {
     if (log_state.has_arguments)
         hx_log_text(line, "arguments", arguments);
+}
+
+void hx_log_pairs(struct hx_log_line *line, const char *pairs)
+{
+    if (!line->is_wanted || !pairs || !pairs[0])
+        return;
+    append(line, " ", 1);
+    /* One event is one line, whatever stands in it. */
+    for (const char *at = pairs; *at; at++)
+        append(line, (unsigned char)*at < ' ' ? "?" : at, 1);
 }
 
 void hx_log_fault(struct hx_log_line *line, const struct hx_fault *fault)

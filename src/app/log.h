@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "app/settings.h"
 #include "base/assert.h"
 #include "base/fault.h"
 #include "base/id.h"
@@ -39,6 +40,8 @@ struct hx_log_options {
     bool has_arguments;
 };
 
+struct hx_log_options hx_settings_log_options(const struct hx_settings *settings);
+
 /* Until this is called, warnings and errors go to standard error. Returns 0 or HX_E_SYSTEM. */
 int hx_log_open(const struct hx_log_options *options) HX_MUST_CHECK;
 void hx_log_close(void);
@@ -52,6 +55,8 @@ void hx_log_id(struct hx_log_line *line, const char *name, const struct hx_id *i
 /* Eight hex digits of the key's SHA-256: enough to find it again, too little to use it. */
 void hx_log_key(struct hx_log_line *line, const char *name, struct hx_span key);
 void hx_log_arguments(struct hx_log_line *line, struct hx_span arguments);
+/* Ready pairs, "name=value name=value", as the engine tells them. */
+void hx_log_pairs(struct hx_log_line *line, const char *pairs);
 void hx_log_fault(struct hx_log_line *line, const struct hx_fault *fault);
 void hx_log_end(struct hx_log_line *line);
 
