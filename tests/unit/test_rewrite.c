@@ -62,7 +62,7 @@ static void calls_toward_the_upstream(void **state)
     } cases[] = {
         {CALL("{\"name\":\"t\",\"arguments\":{" FAITHFUL "}}"),
          CALL("{\"name\":\"t\",\"arguments\":{" FAITHFUL "}}"),
-         {0}},
+         {.drop_task = false}},
         {CALL("{\"name\":\"t\",\"arguments\":{" FAITHFUL "},\"idempotencyKey\":\"k\",\"task\":{},"
               "\"_meta\":{\"dev.hapax/idempotencyKey\":\"k\",\"traceparent\":\"x\","
               "\"dev.hapax\\/retry\":1,\"dev.hapaxes\":2,\"progressToken\":1}}"),
