@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Why two processes: clients kill the one they started, with its descendants, when a call takes too
- * long, and then retry. The work must survive that. So the keeper is nobody's descendant (double fork)
- * and in nobody's group (own session); it alone holds the client's pipes, so there is no hop between.
+ * long, and then retry. The work must survive that. So the keeper is nobody's descendant (double
+ * fork) and in nobody's group (own session); it alone holds the client's pipes, so there is no hop
+ * between.
  *
- * How each learns of the other: the front holds the only write end of the life pipe, and the keeper the
- * only write end of the status pipe. No signal and no parent-death rule is involved; the kernel closes
- * pipes whatever kills their holder.
+ * How each learns of the other: the front holds the only write end of the life pipe, and the keeper
+ * the only write end of the status pipe. No signal and no parent-death rule is involved; the kernel
+ * closes pipes whatever kills their holder.
  */
 #include "app/front.h"
 
@@ -49,7 +50,7 @@ static void fill_standard_fds(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
-            (void)!open("/dev/null", O_RDWR); /* gives the lowest free number, which is fd */
+            (void)!open("/dev/null", O_RDWR | O_CLOEXEC); /* gives the lowest free number: fd */
 }
 
 static int open_pipes(struct pipes *pipes)
@@ -94,7 +95,8 @@ _Noreturn static void be_keeper(struct pipes *pipes,
     fd_to_null(STDOUT_FILENO);
     if (fds.in_fd >= 0 && fds.out_fd >= 0)
         status = keeper_main(&fds, arg);
-    /* The client must have seen the end of its pipes before the process that it waits for is gone. */
+    /* The client must have seen the end of its pipes before the process that it waits for is gone.
+     * */
     hx_keeper_drop_stderr();
     (void)!write(pipes->status[WRITE_END], &status, sizeof status);
     exit(status);
@@ -181,8 +183,8 @@ int hx_front_run(int (*keeper_main)(const struct hx_keeper_fds *fds, void *arg),
     if (between > 0)
         wait_for(between);
     status = wait_for_status(pipes.status[READ_END]);
-    /* As PID 1 we are also the parent of all orphans: the keeper, and reapers that it left to end their
-     * trees, which they do in bounded time. */
+    /* As PID 1 we are also the parent of all orphans: the keeper, and reapers that it left to end
+     * their trees, which they do in bounded time. */
     while (is_init && (waitpid(-1, NULL, 0) > 0 || errno == EINTR)) {
     }
     return status;

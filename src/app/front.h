@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two processes of `hapax run`: the front, which the client started and may kill, and the keeper,
- * which does the work and outlives it.
+ * The two processes of `hapax run`: the front, which the client started and may kill, and the
+ * keeper, which does the work and outlives it.
  *
  *     static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
  *     {
@@ -27,10 +27,11 @@ struct hx_keeper_fds {
 /* The keeper could not be started, or ended without a word (it was killed). */
 #define HX_FRONT_KEEPER_LOST 70
 
-/* Called before any thread is started and before anything is opened: descriptors above 2 are closed.
- * Returns in the front only, when the keeper has ended, with the exit status that keeper_main
- * returned. A front that is killed or gets TERM, INT or HUP ends at once and the keeper sees the end of
- * its life pipe; only as PID 1, whose end would be everybody's, it waits for the keeper. */
+/* Called before any thread is started and before anything is opened: descriptors above 2 are
+ * closed. Returns in the front only, when the keeper has ended, with the exit status that
+ * keeper_main returned. A front that is killed or gets TERM, INT or HUP ends at once and the keeper
+ * sees the end of its life pipe; only as PID 1, whose end would be everybody's, it waits for the
+ * keeper. */
 int hx_front_run(int (*keeper_main)(const struct hx_keeper_fds *fds, void *arg), void *arg);
 
 /* Lets go of the client's standard error; what is logged from now on goes nowhere. A held one would

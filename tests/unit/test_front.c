@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two processes of `hapax run`, seen by the client that starts the one and may kill it. The keeper
- * here echoes lines; the program is its own front.
+ * The two processes of `hapax run`, seen by the client that starts the one and may kill it. The
+ * keeper here echoes lines; the program is its own front.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -181,6 +181,29 @@ static void test_the_last_words_of_a_dead_child_are_kept(void **state)
     fixture_fini(&fixture);
 }
 
+/* The end of the output and the report race to the keeper; the order that it tells must not. */
+static void test_started_comes_first_however_short_the_life(void **state)
+{
+    struct fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture, "banner", NULL);
+    fixture.argv[0] = "sh";
+    fixture.argv[1] = "-c";
+    fixture.argv[2] = "echo words; exit 3";
+    fixture.up = hx_stdio_child_new(fixture.kit.loop, &fixture.kit.inbox, &fixture.options);
+    for (unsigned i = 0; i < 30; i++) {
+        fixture.up->ops->start(fixture.up, 1);
+        assert_int_equal(WEXITSTATUS(take_closed(&fixture)), 3);
+        struct hx_peer_event *event =
+            hx_container_of(hx_list_first(&fixture.kit.inbox), struct hx_peer_event, node);
+        assert_int_equal(event->type, HX_PEER_STARTED);
+        hx_peer_event_free(event);
+        process_kit_expect_line(&fixture.kit, HX_PEER_MESSAGE, "words");
+    }
+    fixture_fini(&fixture);
+}
+
 static void test_a_killed_child_is_told_at_once(void **state)
 {
     struct fixture fixture;
@@ -539,6 +562,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_it_starts_again_under_another_name),
         cmocka_unit_test(test_what_cannot_be_started_says_why),
         cmocka_unit_test(test_the_last_words_of_a_dead_child_are_kept),
+        cmocka_unit_test(test_started_comes_first_however_short_the_life),
         cmocka_unit_test(test_a_killed_child_is_told_at_once),
         cmocka_unit_test(test_a_child_that_ignores_the_end_of_its_input_gets_term),
         cmocka_unit_test(test_a_child_that_ignores_term_gets_kill),

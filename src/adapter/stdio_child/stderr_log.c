@@ -77,3 +77,9 @@ void hx_stderr_log_end(struct hx_stderr_log *log)
 {
     emit(log);
 }
+
+void hx_stderr_log_forget(struct hx_stderr_log *log)
+{
+    hx_buf_reset(&log->tail);
+    log->tail_lines = 0;
+}

@@ -25,5 +25,7 @@ void hx_stderr_log_fini(struct hx_stderr_log *log);
 void hx_stderr_log_feed(struct hx_stderr_log *log, const char *bytes, size_t len);
 /* The stream has ended: an unended line counts as one. */
 void hx_stderr_log_end(struct hx_stderr_log *log);
+/* Empties the tail, for the next process. */
+void hx_stderr_log_forget(struct hx_stderr_log *log);
 
 #endif

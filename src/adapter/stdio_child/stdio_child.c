@@ -12,26 +12,20 @@
  */
 #include "adapter/stdio_child/stdio_child.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "adapter/stdio_child/child_spawn.h"
+#include "adapter/stdio_child/child_streams.h"
 #include "adapter/stdio_child/process_table.h"
 #include "adapter/stdio_child/reaper_wire.h"
-#include "adapter/stdio_child/stderr_log.h"
 #include "adapter/stdio_child/transport.h"
 #include "base/alloc.h"
-#include "loop/outgoing.h"
-#include "wire/lines.h"
 
 enum {
     DRAIN_MS = 250,
-    READ_BYTES = 1 << 16,
-    TURN_BYTES = 1 << 18,       /* one child's share of a turn */
-    LAST_DRAIN_BYTES = 1 << 20, /* no pipe of an ordinary user holds more */
     GROUP_POLL_MS = 20,
     STATUS_KILLED = SIGKILL /* as a wait status, when nobody is left to tell the real one */
 };
@@ -43,28 +37,18 @@ struct child {
     struct hx_loop *loop;
     struct hx_stdio_child_options options;
     enum state state;
-    uint32_t generation;
     char transport_name[HX_TRANSPORT_NAME_SIZE];
 
-    struct hx_spawned spawned;
+    struct hx_spawned spawned; /* the streams are taken out of it */
+    struct hx_child_streams streams;
     struct hx_loop_fd *reaper_watch;
-    struct hx_loop_fd *input_watch;
-    struct hx_loop_fd *output_watch;
-    struct hx_loop_fd *error_watch;
     struct hx_loop_fd *report_watch;
-    struct hx_loop_timer *stall_timer;
     struct hx_loop_timer *term_timer;  /* stop: when TERM is due */
     struct hx_loop_timer *drain_timer; /* DRAINING: when reading ends */
     struct hx_loop_timer *group_timer; /* the reaper was killed: when to look at the group again */
 
-    struct hx_outgoing outgoing;
-    struct hx_lines lines;
-    struct hx_hasher *hasher;
-    struct hx_stderr_log log;
-    pid_t group; /* 0 until it runs */
-    int status;  /* as CLOSED will tell it */
-    uint64_t stalled_tag;
-    bool is_stalled; /* stalled_tag was reported */
+    pid_t group;     /* 0 until it runs */
+    int status;      /* as CLOSED will tell it */
     bool has_status; /* the leader's own */
     bool is_held;
     bool is_stopping;
@@ -76,15 +60,6 @@ static struct child *child_of(struct hx_upstream *upstream)
     return hx_container_of(upstream, struct child, upstream);
 }
 
-static struct hx_peer_event *append(struct child *child, enum hx_peer_event_type type, uint64_t tag)
-{
-    struct hx_peer_event *event = hx_peer_event_new(type, child->generation);
-
-    event->tag = tag;
-    hx_list_append(child->upstream.inbox, &event->node);
-    return event;
-}
-
 static void command(struct child *child, enum hx_reaper_command what)
 {
     char byte = (char)what;
@@ -94,196 +69,15 @@ static void command(struct child *child, enum hx_reaper_command what)
         (void)!write(child->spawned.control_fd, &byte, 1);
 }
 
-/* --- writing --- */
+/* --- the end --- */
 
-static void message_fate(void *arg, uint64_t tag, enum hx_outgoing_fate fate)
-{
-    static const enum hx_peer_event_type types[] = {
-        [HX_OUTGOING_FIRST_BYTE] = HX_PEER_FIRST_BYTE,
-        [HX_OUTGOING_WRITTEN] = HX_PEER_WRITTEN,
-        [HX_OUTGOING_NOT_SENT] = HX_PEER_NOT_SENT,
-        [HX_OUTGOING_CUT] = HX_PEER_CUT,
-    };
-
-    append(arg, types[fate], tag);
-}
-
-/* Ends writing: the child sees the end of its input, and what did not leave has its fate. */
-static void input_close(struct child *child)
-{
-    child->input_watch = hx_loop_fd_free(child->input_watch);
-    hx_fd_close(&child->spawned.input_fd);
-    hx_loop_timer_clear(child->stall_timer);
-    hx_outgoing_abandon(&child->outgoing);
-}
-
-static void write_some(struct child *child)
-{
-    uint64_t before = child->outgoing.written_bytes;
-    uint64_t tag;
-    int rc = hx_outgoing_write(&child->outgoing, child->spawned.input_fd);
-
-    if (rc == HX_OUTGOING_BROKEN) {
-        input_close(child);
-        return;
-    }
-    hx_loop_fd_want(child->input_watch, rc == HX_OUTGOING_BLOCKED ? HX_LOOP_WRITE : 0);
-    /* Only a line half written is a stall: messages that have not begun can still be taken back. */
-    if (!hx_outgoing_is_cut_now(&child->outgoing, &tag))
-        hx_loop_timer_clear(child->stall_timer);
-    else if (child->outgoing.written_bytes != before ||
-             (!hx_loop_timer_is_set(child->stall_timer) &&
-              !(child->is_stalled && child->stalled_tag == tag)))
-        hx_loop_timer_set(child->stall_timer, child->options.stall_timeout_ms);
-}
-
-static void input_ready(void *arg, unsigned events)
-{
-    (void)events;
-    write_some(arg);
-}
-
-static void stall_due(void *arg)
-{
-    struct child *child = arg;
-    uint64_t tag;
-
-    if (!hx_outgoing_is_cut_now(&child->outgoing, &tag) ||
-        (child->is_stalled && child->stalled_tag == tag))
-        return;
-    child->is_stalled = true;
-    child->stalled_tag = tag;
-    append(child, HX_PEER_STALLED, tag);
-}
-
-/* --- reading --- */
-
-static void append_oversize(struct child *child, const struct hx_line *line)
-{
-    struct hx_peer_event *event = append(child, HX_PEER_OVERSIZE, 0);
-
-    event->size = line->size;
-    event->has_method = line->skim.has_method;
-    event->has_result = line->skim.has_result;
-    event->has_error = line->skim.has_error;
-    hx_digest_hex(&line->digest, event->digest_hex);
-    (void)hx_buf_append_span(&event->line, line->text); /* short of memory: without its id */
-}
-
-static void append_line(struct child *child, const struct hx_line *line)
-{
-    struct hx_peer_event *event;
-
-    if (line->kind == HX_LINE_OVERSIZE) {
-        append_oversize(child, line);
-        return;
-    }
-    /* A header of another framing is no message either; the engine says so to whom it concerns. */
-    event = append(child, HX_PEER_MESSAGE, 0);
-    if (hx_buf_append_span(&event->line, line->text) != 0) {
-        /* Without memory for it, it was too long. */
-        event->type = HX_PEER_OVERSIZE;
-        event->size = line->size;
-        hx_buf_reset(&event->line);
-    }
-}
-
-static void lines_feed(struct child *child, const char *bytes, size_t len)
-{
-    struct hx_span input = hx_span(bytes, len);
-    struct hx_line line;
-
-    while (hx_lines_next(&child->lines, &input, &line))
-        append_line(child, &line);
-}
-
-static void lines_end(struct child *child)
-{
-    struct hx_line line;
-
-    if (hx_lines_end(&child->lines, &line))
-        append_line(child, &line);
-}
-
-static void got_error_line(void *arg, struct hx_span line)
-{
-    struct hx_peer_event *event = append(arg, HX_PEER_STDERR, 0);
-
-    (void)hx_buf_append_span(&event->line, line); /* short of memory: an empty line in the log */
-}
-
-enum read_end { READ_MORE, READ_BLOCKED, READ_ENDED };
-
-/* Reads at most `bytes_max` and hands them on. */
-static enum read_end output_read(struct child *child, size_t bytes_max)
-{
-    char bytes[READ_BYTES];
-    size_t total = 0;
-
-    while (total < bytes_max) {
-        ssize_t len = read(child->spawned.output_fd, bytes, sizeof bytes);
-        if (len < 0 && errno == EINTR)
-            continue;
-        if (len < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return READ_BLOCKED;
-        if (len <= 0) {
-            lines_end(child);
-            return READ_ENDED;
-        }
-        lines_feed(child, bytes, (size_t)len);
-        total += (size_t)len;
-    }
-    return READ_MORE;
-}
-
-static enum read_end error_read(struct child *child, size_t bytes_max)
-{
-    char bytes[READ_BYTES];
-    size_t total = 0;
-
-    while (total < bytes_max) {
-        ssize_t len = read(child->spawned.error_fd, bytes, sizeof bytes);
-        if (len < 0 && errno == EINTR)
-            continue;
-        if (len < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return READ_BLOCKED;
-        if (len <= 0) {
-            hx_stderr_log_end(&child->log);
-            return READ_ENDED;
-        }
-        hx_stderr_log_feed(&child->log, bytes, (size_t)len);
-        total += (size_t)len;
-    }
-    return READ_MORE;
-}
-
-static void error_close(struct child *child)
-{
-    child->error_watch = hx_loop_fd_free(child->error_watch);
-    hx_fd_close(&child->spawned.error_fd);
-}
-
-static void output_close(struct child *child)
-{
-    child->output_watch = hx_loop_fd_free(child->output_watch);
-    hx_fd_close(&child->spawned.output_fd);
-}
-
-static void error_ready(void *arg, unsigned events)
-{
-    struct child *child = arg;
-
-    (void)events;
-    if (error_read(child, READ_BYTES) == READ_ENDED)
-        error_close(child);
-}
-
-/* Nothing more will be read of a leader that is gone or has closed its output. */
+/* Nothing more is read of a leader that is gone or has closed its output. */
 static void end_begin(struct child *child)
 {
     child->state = ENDING;
     hx_loop_timer_clear(child->drain_timer);
     hx_loop_timer_clear(child->term_timer);
+    hx_child_streams_want_output(&child->streams, false);
     command(child, HX_REAPER_END);
 }
 
@@ -292,11 +86,17 @@ static void drain_begin(struct child *child)
     if (child->state >= DRAINING)
         return;
     child->state = DRAINING;
-    input_close(child);
+    hx_child_streams_close_input(&child->streams);
     hx_loop_timer_set(child->drain_timer, DRAIN_MS);
     /* Held or not: what is in the pipe is bounded, and nobody can slow a dead process down. */
-    if (child->output_watch != NULL)
-        hx_loop_fd_want(child->output_watch, HX_LOOP_READ);
+    hx_child_streams_want_output(&child->streams, true);
+}
+
+/* Both signs of the end are there: no need to wait for drain_due. */
+static void end_if_drained(struct child *child)
+{
+    if (child->state == DRAINING && child->has_status && child->streams.output_fd < 0)
+        end_begin(child);
 }
 
 static void drain_due(void *arg)
@@ -304,36 +104,23 @@ static void drain_due(void *arg)
     end_begin(arg);
 }
 
-static void output_ready(void *arg, unsigned events)
+/* A leader that only closed its output has until drain_due to exit by itself. */
+static void output_ended(void *arg)
 {
     struct child *child = arg;
 
-    (void)events;
-    if (output_read(child, TURN_BYTES) != READ_ENDED)
-        return;
-    output_close(child);
     drain_begin(child);
-    /* A leader that only closed its output has until drain_due to exit by itself. */
-    if (child->state == DRAINING && child->has_status)
-        end_begin(child);
+    end_if_drained(child);
 }
-
-/* --- the end --- */
 
 /* The only place where CLOSED is made. */
 static void finish(struct child *child)
 {
+    struct hx_buf *tail = &child->streams.log.tail;
     struct hx_peer_event *event;
 
     hx_assert(child->state != IDLE);
-    input_close(child);
-    /* Every writer is dead, so what is left is in the pipes and ends. */
-    if (child->spawned.output_fd >= 0 && output_read(child, LAST_DRAIN_BYTES) != READ_ENDED)
-        lines_end(child);
-    if (child->spawned.error_fd >= 0 && error_read(child, LAST_DRAIN_BYTES) != READ_ENDED)
-        hx_stderr_log_end(&child->log);
-    output_close(child);
-    error_close(child);
+    hx_child_streams_finish(&child->streams);
     child->reaper_watch = hx_loop_fd_free(child->reaper_watch);
     child->report_watch = hx_loop_fd_free(child->report_watch);
     hx_spawned_close(&child->spawned);
@@ -341,11 +128,10 @@ static void finish(struct child *child)
     hx_loop_timer_clear(child->drain_timer);
     hx_loop_timer_clear(child->group_timer);
     child->state = IDLE;
-    event = append(child, HX_PEER_CLOSED, 0);
+    event = hx_child_streams_append(&child->streams, HX_PEER_CLOSED, 0);
     event->status = child->status;
-    (void)hx_buf_append_span(&event->stderr_tail, hx_buf_span(&child->log.tail));
-    hx_buf_reset(&child->log.tail);
-    child->log.tail_lines = 0;
+    (void)hx_buf_append_span(&event->stderr_tail, hx_buf_span(tail)); /* or without it */
+    hx_stderr_log_forget(&child->streams.log);
 }
 
 /* The reaper was killed. What is left of the group is ended from here. */
@@ -369,10 +155,10 @@ static void report_read(struct child *child)
         switch ((enum hx_reaper_report_type)report.type) {
         case HX_REAPER_STARTED:
             child->group = report.value;
-            if (child->state == STARTING) {
-                child->state = RUNNING;
-                append(child, HX_PEER_STARTED, 0);
-            }
+            hx_assert(child->state == STARTING);
+            child->state = RUNNING;
+            hx_child_streams_append(&child->streams, HX_PEER_STARTED, 0);
+            hx_child_streams_want_output(&child->streams, !child->is_held);
             break;
         case HX_REAPER_NOT_STARTED:
             child->status = -report.value;
@@ -384,8 +170,7 @@ static void report_read(struct child *child)
                 child->status = report.value;
             child->has_status = true;
             drain_begin(child);
-            if (child->state == DRAINING && child->output_watch == NULL)
-                end_begin(child);
+            end_if_drained(child);
             break;
         case HX_REAPER_ALL_GONE:
             child->is_all_gone = true;
@@ -430,11 +215,11 @@ static void start(struct hx_upstream *upstream, uint32_t generation)
     int rc;
 
     hx_assert(child->state == IDLE);
-    child->generation = generation;
+    child->streams.generation = generation;
     child->state = STARTING;
     child->group = 0;
     child->status = STATUS_KILLED;
-    child->has_status = child->is_stopping = child->is_all_gone = child->is_stalled = false;
+    child->has_status = child->is_stopping = child->is_all_gone = false;
     child->transport_name[0] = '\0';
     if (child->options.transport_dir != NULL) {
         hx_transport_name_make(child->transport_name);
@@ -452,27 +237,24 @@ static void start(struct hx_upstream *upstream, uint32_t generation)
         hx_loop_fd_new(child->loop, child->spawned.reaper_fd, reaper_ready, child);
     child->report_watch =
         hx_loop_fd_new(child->loop, child->spawned.report_fd, report_ready, child);
-    child->input_watch = hx_loop_fd_new(child->loop, child->spawned.input_fd, input_ready, child);
-    child->output_watch =
-        hx_loop_fd_new(child->loop, child->spawned.output_fd, output_ready, child);
-    child->error_watch = hx_loop_fd_new(child->loop, child->spawned.error_fd, error_ready, child);
     hx_loop_fd_want(child->reaper_watch, HX_LOOP_READ);
     hx_loop_fd_want(child->report_watch, HX_LOOP_READ);
-    hx_loop_fd_want(child->output_watch, child->is_held ? 0 : HX_LOOP_READ);
-    hx_loop_fd_want(child->error_watch, HX_LOOP_READ);
+    /* Its output waits for the report, so that STARTED comes before the first MESSAGE. */
+    hx_child_streams_open(&child->streams, generation, child->spawned.input_fd,
+                          child->spawned.output_fd, child->spawned.error_fd);
+    child->spawned.input_fd = child->spawned.output_fd = child->spawned.error_fd = -1;
 }
 
 static void send_line(struct hx_upstream *upstream, struct hx_buf *line, uint64_t tag)
 {
     struct child *child = child_of(upstream);
 
-    if (child->state != RUNNING || child->spawned.input_fd < 0) {
+    if (child->state == RUNNING) {
+        hx_child_streams_send(&child->streams, line, tag);
+    } else {
         hx_buf_fini(line);
-        append(child, HX_PEER_NOT_SENT, tag);
-        return;
+        hx_child_streams_append(&child->streams, HX_PEER_NOT_SENT, tag);
     }
-    hx_outgoing_add(&child->outgoing, line, tag);
-    write_some(child);
 }
 
 static void term_due(void *arg)
@@ -487,7 +269,7 @@ static void stop(struct hx_upstream *upstream)
     if (child->state == IDLE || child->is_stopping)
         return;
     child->is_stopping = true;
-    input_close(child);
+    hx_child_streams_close_input(&child->streams);
     if (child->state <= RUNNING)
         hx_loop_timer_set(child->term_timer, child->options.term_grace_ms);
 }
@@ -499,7 +281,7 @@ static void kill_now(struct hx_upstream *upstream)
     if (child->state == IDLE)
         return;
     child->is_stopping = true;
-    input_close(child);
+    hx_child_streams_close_input(&child->streams);
     hx_loop_timer_clear(child->term_timer);
     command(child, HX_REAPER_KILL);
 }
@@ -509,8 +291,8 @@ static void hold(struct hx_upstream *upstream, bool is_held)
     struct child *child = child_of(upstream);
 
     child->is_held = is_held;
-    if (child->output_watch != NULL && child->state < DRAINING)
-        hx_loop_fd_want(child->output_watch, is_held ? 0 : HX_LOOP_READ);
+    if (child->state == RUNNING)
+        hx_child_streams_want_output(&child->streams, !is_held);
 }
 
 static const char *transport_name(struct hx_upstream *upstream)
@@ -547,14 +329,16 @@ struct hx_upstream *hx_stdio_child_new(struct hx_loop *loop, struct hx_list *inb
     child->loop = loop;
     child->options = *options;
     child->spawned = (struct hx_spawned){0, -1, -1, -1, -1, -1, -1};
-    child->stall_timer = hx_loop_timer_new(loop, stall_due, child);
     child->term_timer = hx_loop_timer_new(loop, term_due, child);
     child->drain_timer = hx_loop_timer_new(loop, drain_due, child);
     child->group_timer = hx_loop_timer_new(loop, group_due, child);
-    hx_outgoing_init(&child->outgoing, false, message_fate, child);
-    hx_stderr_log_init(&child->log, got_error_line, child);
-    child->hasher = hx_hasher_new();
-    hx_lines_init(&child->lines, options->message_max_bytes, child->hasher);
+    hx_child_streams_init(
+        &child->streams, loop,
+        &(struct hx_child_streams_options){.inbox = inbox,
+                                           .message_max_bytes = options->message_max_bytes,
+                                           .stall_timeout_ms = options->stall_timeout_ms,
+                                           .output_ended = output_ended,
+                                           .arg = child});
     return &child->upstream;
 }
 
@@ -567,18 +351,11 @@ struct hx_upstream *hx_stdio_child_free(struct hx_upstream *upstream)
     child = child_of(upstream);
     hx_loop_fd_free(child->reaper_watch);
     hx_loop_fd_free(child->report_watch);
-    hx_loop_fd_free(child->input_watch);
-    hx_loop_fd_free(child->output_watch);
-    hx_loop_fd_free(child->error_watch);
-    hx_loop_timer_free(child->stall_timer);
     hx_loop_timer_free(child->term_timer);
     hx_loop_timer_free(child->drain_timer);
     hx_loop_timer_free(child->group_timer);
+    hx_child_streams_fini(&child->streams);
     hx_spawned_close(&child->spawned);
-    hx_outgoing_fini(&child->outgoing);
-    hx_lines_fini(&child->lines);
-    hx_hasher_free(child->hasher);
-    hx_stderr_log_fini(&child->log);
     hx_free(child);
     return NULL;
 }

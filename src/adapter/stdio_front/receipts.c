@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pipe keeps its bytes when its reader goes, and tells their number (FIONREAD works at the write end
- * too). A socket drops them: then only ECONNRESET says that there were some. Its queue (SIOCOUTQ) counts
- * memory and not bytes on a local socket, and is nought exactly when everything was read, which is why
- * only nought is believed. A message written later than the last such look and followed by ECONNRESET
- * counts as unread. That may be too many, never too few: the last one was certainly unread, and about
- * those before it nothing better is known.
+ * A pipe keeps its bytes when its reader goes, and tells their number (FIONREAD works at the write
+ * end too). A socket drops them: then only ECONNRESET says that there were some. Its queue
+ * (SIOCOUTQ) counts memory and not bytes on a local socket, and is nought exactly when everything
+ * was read, which is why only nought is believed. A message written later than the last such look
+ * and followed by ECONNRESET counts as unread. That may be too many, never too few: the last one
+ * was certainly unread, and about those before it nothing better is known.
  */
 #include "adapter/stdio_front/receipts.h"
 

@@ -2,9 +2,9 @@
 /*
  * Which of the messages that the kernel took has the client read?
  *
- * That a write succeeded says little: the bytes may wait in the pipe when the client gives up, and then
- * its retry must find the stored answer. The kernel knows how much is unread, and this keeps the
- * messages that may still be among it.
+ * That a write succeeded says little: the bytes may wait in the pipe when the client gives up, and
+ * then its retry must find the stored answer. The kernel knows how much is unread, and this keeps
+ * the messages that may still be among it.
  */
 #ifndef HX_ADAPTER_STDIO_FRONT_RECEIPTS_H
 #define HX_ADAPTER_STDIO_FRONT_RECEIPTS_H

@@ -3,8 +3,8 @@
  * The client's side of `hapax run`.
  *
  * The hard question here is not how to write but what became of it, so the death of the reader is
- * watched for even when there is nothing to write, and settled at that moment, while the kernel still
- * knows what was left unread (receipts.c).
+ * watched for even when there is nothing to write, and settled at that moment, while the kernel
+ * still knows what was left unread (receipts.c).
  */
 #include "adapter/stdio_front/stdio_front.h"
 
@@ -136,8 +136,8 @@ static void in_ready(void *arg, unsigned events)
     }
     if (len < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
-    /* Any error is an end as well. When both directions are one socket, this one is about what we wrote:
-     * the kernel tells it to whoever asks first. */
+    /* Any error is an end as well. When both directions are one socket, this one is about what we
+     * wrote: the kernel tells it to whoever asks first. */
     if (len < 0 && errno == ECONNRESET)
         front->receipts.was_reset = true;
     lines_end(front);

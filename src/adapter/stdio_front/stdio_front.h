@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A downstream that is the client's pair of pipes: requests come in through one descriptor, answers go
- * out through the other.
+ * A downstream that is the client's pair of pipes: requests come in through one descriptor, answers
+ * go out through the other.
  *
  *     struct hx_stdio_front_options options = hx_stdio_front_defaults();
  *     options.in_fd = fds->in_fd;
@@ -15,12 +15,12 @@
  * What is worth knowing beyond port/peer.h:
  *
  * - A last line without its newline is delivered as a MESSAGE, then END_OF_INPUT.
- * - The order at the end is: the fates of what was not written, TAKEN_BACK for what was not read, then
- *   READER_GONE. On FRONT_GONE the program calls close().
- * - For a pipe TAKEN_BACK is exact: the kernel still tells how many bytes nobody read. For a socket the
- *   kernel says only *that* something was not read, so a message counts as read once a look at the
- *   socket's queue has shown it; the looks come 1, 2, 4 ... 64 ms after a write. A terminal or a file
- *   takes nothing back.
+ * - The order at the end is: the fates of what was not written, TAKEN_BACK for what was not read,
+ *   then READER_GONE. On FRONT_GONE the program calls close().
+ * - For a pipe TAKEN_BACK is exact: the kernel still tells how many bytes nobody read. For a socket
+ *   the kernel says only *that* something was not read, so a message counts as read once a look at
+ *   the socket's queue has shown it; the looks come 1, 2, 4 ... 64 ms after a write. A terminal or
+ *   a file takes nothing back.
  * - What goes to a file or terminal is written as it is. Nothing is promised about who reads it.
  */
 #ifndef HX_ADAPTER_STDIO_FRONT_H
