@@ -73,6 +73,7 @@ static void check_immutable(const struct hx_record *before, const struct hx_reco
     hx_assert(hx_id_eq(&before->id, &after->id));
     hx_assert(hx_digest_eq(&before->identity, &after->identity));
     hx_assert(hx_digest_eq(&before->fingerprint, &after->fingerprint));
+    hx_assert(hx_span_eq(before->principal, after->principal));
     hx_assert(hx_id_eq(&before->effect_key, &after->effect_key));
     hx_assert(before->first_sent.ms == after->first_sent.ms);
     hx_assert(before->generation == after->generation);
@@ -87,14 +88,8 @@ static void check_write(const struct hx_op *op)
     hx_assert(next->fence >= op->durable.fence);
     bool is_same_state = next->state == op->durable.state;
     hx_assert(is_same_state || hx_op_move_is_allowed(op->durable.state, next->state));
-    /* INV-5: failed, ready and cancelled stand only on attempts that cannot have acted. */
-    if (next->state == HX_OP_READY || next->state == HX_OP_CANCELLED)
-        hx_assert(next->earlier.open == 0);
-    if (next->state == HX_OP_FAILED)
-        hx_assert(next->earlier.open == 0);
-    /* INV-3: success is an outcome. */
-    if (next->state == HX_OP_SUCCEEDED)
-        hx_assert(next->outcome.kind != HX_OUTCOME_NONE);
+    /* INV-5: what was not proved not to have happened is not called failed. INV-3: success is an
+     * outcome. Both are facts of the states, which hx_record_flaw() checks; so is INV-8. */
 }
 
 void hx_op_check(const struct hx_op *op)

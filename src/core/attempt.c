@@ -16,6 +16,9 @@ static void archive_attempt(struct hx_record *record)
 {
     switch (record->attempt.state) {
     case HX_ATTEMPT_OPEN:
+        /* Unmarked and yet open: its mark may be lost. The horizon then counts from its claim. */
+        if (record->first_mark.wall.ms == 0)
+            record->first_mark = record->attempt.claimed_at;
         record->earlier.open++;
         return;
     case HX_ATTEMPT_ASKED:
@@ -141,6 +144,7 @@ static void on_not_sent(struct hx_step *step)
 static void on_refused(struct hx_step *step)
 {
     struct hx_op *op = step->op;
+    op->start_tries = 0; /* it did start */
     bool is_transient = step->event->type == HX_EV_REFUSED_TRANSIENT;
     struct hx_record *next = hx_step_begin(step);
     next->attempt.state = HX_ATTEMPT_REFUSED;
@@ -167,7 +171,9 @@ static void on_refused(struct hx_step *step)
 
 static void on_input_wanted(struct hx_step *step)
 {
-    hx_step_begin(step)->attempt.state = HX_ATTEMPT_ASKED;
+    struct hx_record *next = hx_step_begin(step);
+    next->attempt.state = HX_ATTEMPT_ASKED;
+    next->outcome = step->event->outcome; /* the question, for whoever asks again */
     hx_op_move(step, HX_OP_INPUT_REQUIRED, HX_REASON_NONE);
     hx_step_persist(step, HX_WRITE_UPDATE, HX_PHASE_SETTLING);
 }
@@ -225,7 +231,9 @@ void hx_step_judge_running(struct hx_step *step)
     struct hx_op *op = step->op;
     const struct hx_facts *facts = &step->event->facts;
     hx_assert(op->durable.state == HX_OP_RUNNING);
-    if (facts->hands == HX_HANDS_ALIVE || facts->hands == HX_HANDS_ELSEWHERE) {
+    /* "Nobody" is no fact about a running operation, only a fact that was not filled in. */
+    if (facts->hands == HX_HANDS_ALIVE || facts->hands == HX_HANDS_ELSEWHERE ||
+        facts->hands == HX_HANDS_NOBODY) {
         hx_step_do(step, HX_DO_WATCH);
         return;
     }

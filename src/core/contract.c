@@ -159,7 +159,7 @@ static bool parse_number(struct hx_span text, int64_t *ret_value)
         value = value * 10 + (text.ptr[at] - '0');
     }
     *ret_value = is_negative ? -value : value;
-    return true;
+    return *ret_value >= HX_UNDECLARED_MS; /* the one negative number that means something */
 }
 
 static void apply_pair(struct hx_contract *contract, struct hx_span name, struct hx_span text)
@@ -172,7 +172,8 @@ static void apply_pair(struct hx_contract *contract, struct hx_span name, struct
         bool is_read = field->words != NULL
                            ? parse_word(text, field->words, field->word_count, &value)
                            : parse_number(text, &value);
-        if (is_read)
+        bool is_in_range = field->type != FIELD_U32 || (value >= 0 && value <= UINT32_MAX);
+        if (is_read && is_in_range)
             field_set(contract, field, value);
         return;
     }

@@ -62,6 +62,8 @@ void hx_op_move(struct hx_step *step, enum hx_op_state to, enum hx_reason reason
     next->reason = reason;
     if (to == HX_OP_UNKNOWN || hx_op_state_is_final(to))
         next->settled = step->event->now;
+    if (to == HX_OP_UNKNOWN)
+        next->outcome = (struct hx_outcome){0}; /* the question of an earlier round is none */
 }
 
 void hx_step_persist(struct hx_step *step, enum hx_write write, enum hx_op_phase phase)
@@ -69,6 +71,7 @@ void hx_step_persist(struct hx_step *step, enum hx_write write, enum hx_op_phase
     struct hx_op *op = step->op;
     op->write = write;
     op->expected_fence = op->durable.fence;
+    op->is_retry_due = false;
     op->phase = phase;
     hx_step_do(step, HX_DO_PERSIST);
 }
@@ -132,8 +135,8 @@ static void on_claim_stored(struct hx_step *step)
     struct hx_op *op = step->op;
     /* Every caller left while the claim was being written. Nothing was sent, so it need not run;
      * but a person's approval asks for a run, and an earlier attempt may have acted already. */
-    bool is_wanted = op->waiters > 0 || op->durable.is_approved || op->must_follow ||
-                     !hx_nothing_sent_before(&op->durable);
+    bool is_wanted =
+        op->waiters > 0 || op->durable.is_approved || !hx_nothing_sent_before(&op->durable);
     if (!is_wanted) {
         hx_step_close_unsent(step, HX_REASON_NO_WAITER_LEFT);
         return;
@@ -186,12 +189,18 @@ static void on_written(struct hx_step *step)
         on_claim_stored(step);
         return;
     case HX_OP_READY:
-        if (op->waiters > 0 && op->start_tries > 0)
+        if (op->waiters == 0 && !op->durable.is_approved)
+            return;
+        if (op->start_tries > 0)
             run_after_failed_start(step);
-        else if (op->waiters > 0 || op->durable.is_approved)
+        else
             run_when_due(step);
         return;
     case HX_OP_UNKNOWN:
+        if (op->durable.is_superseded) {
+            hx_step_do(step, HX_DO_FOLLOW);
+            return;
+        }
         hx_step_do(step, HX_DO_LADDER);
         hx_step_do(step, HX_DO_ASK_PERSON);
         return;
@@ -220,13 +229,27 @@ static void on_stored(struct hx_step *step)
         on_written(step);
 }
 
-/* Somebody else changed the row first. What we wanted is void; the row as it is now decides. */
+/* Some attempt may have acted on behalf of those who wait now. */
+static bool may_have_acted(const struct hx_record *record)
+{
+    bool is_open = record->attempt.state == HX_ATTEMPT_OPEN;
+    return record->earlier.open > 0 ||
+           (is_open && (record->attempt.is_marked || record->state == HX_OP_UNKNOWN));
+}
+
+static void on_evidence(struct hx_step *step);
+
+/* Somebody else changed the row first. What we wanted is void; the row as it is now decides. But an
+ * outcome that we hold stays true: it is handed in again as evidence. */
 static void on_stale(struct hx_step *step)
 {
     struct hx_op *op = step->op;
     if (!is_write_in_flight(op))
         return;
     bool was_insert = op->durable.state == HX_OP_ABSENT;
+    bool was_retry = op->must_follow && !op->has_verb;
+    bool has_outcome = op->phase != HX_PHASE_MARKING && !op->has_verb &&
+                       op->durable.state != HX_OP_SUCCEEDED && op->next.state == HX_OP_SUCCEEDED;
     hx_step_count(step, HX_COUNTER_STALE_WRITE);
     op->phase = HX_PHASE_IDLE;
     op->write = HX_WRITE_NONE;
@@ -237,6 +260,11 @@ static void on_stale(struct hx_step *step)
         op->has_verb = false;
         hx_step_do(step, HX_DO_DEFER);
     }
+    if (step->event->fresh == NULL && may_have_acted(&op->durable)) {
+        /* No row like this one ever goes. Taken in again, its callers would run it anew. */
+        hx_step_answer(step, HX_DO_ANSWER_ALL, HX_ANSWER_OUTCOME_UNKNOWN);
+        return;
+    }
     if (was_insert || step->event->fresh == NULL) {
         /* The row that took our place may carry other arguments, or the row is gone: the conflict
          * check comes first again for every caller. */
@@ -244,7 +272,16 @@ static void on_stale(struct hx_step *step)
         return;
     }
     op->durable = *step->event->fresh;
-    hx_step_do(step, HX_DO_WATCH);
+    if (has_outcome) {
+        struct hx_event evidence = *step->event;
+        evidence.type = HX_EV_EVIDENCE;
+        evidence.outcome = op->next.outcome;
+        struct hx_step as_evidence = {op, &evidence, step->effects};
+        on_evidence(&as_evidence);
+    }
+    /* Where somebody else made the successor, the callers mean that one. */
+    if (op->phase == HX_PHASE_IDLE)
+        hx_step_do(step, was_retry ? HX_DO_FOLLOW : HX_DO_WATCH);
 }
 
 /* The outcome is here and the ledger does not take it. It goes into the synced spool, and the
@@ -252,6 +289,7 @@ static void on_stale(struct hx_step *step)
 static void on_settle_failed(struct hx_step *step)
 {
     const int64_t retry_ms = 1000;
+    step->op->is_retry_due = true;
     if (!step->op->is_spooled)
         hx_step_do(step, HX_DO_SPOOL);
     hx_step_look_later(step, retry_ms);
@@ -263,7 +301,6 @@ static void on_store_failed(struct hx_step *step)
     struct hx_op *op = step->op;
     if (!is_write_in_flight(op))
         return;
-    bool was_sent = op->durable.state == HX_OP_RUNNING && op->durable.attempt.is_marked;
     hx_step_count(step, op->durable.state == HX_OP_RUNNING ? HX_COUNTER_LEDGER_ERROR_AFTER
                                                            : HX_COUNTER_LEDGER_ERROR_BEFORE);
     if (op->phase == HX_PHASE_SETTLING) {
@@ -278,10 +315,11 @@ static void on_store_failed(struct hx_step *step)
         op->has_verb = false;
         hx_step_answer(step, HX_DO_ANSWER_CALLER, HX_ANSWER_LEDGER_UNAVAILABLE);
     }
-    /* "Unavailable" says that this request sent nothing. Where an attempt was marked that would be
-     * a lie, so there the honest word is unknown. */
+    /* "Unavailable" says that this request sent nothing. Where an attempt may have acted for one of
+     * those who wait that would be a lie, so there the honest word is unknown. */
     hx_step_answer(step, HX_DO_ANSWER_ALL,
-                   was_sent ? HX_ANSWER_OUTCOME_UNKNOWN : HX_ANSWER_LEDGER_UNAVAILABLE);
+                   may_have_acted(&op->durable) ? HX_ANSWER_OUTCOME_UNKNOWN
+                                                : HX_ANSWER_LEDGER_UNAVAILABLE);
     if (op->durable.state == HX_OP_RUNNING)
         hx_step_look_later(step, retry_ms);
 }
@@ -334,17 +372,20 @@ static void call_ready(struct hx_step *step)
     hx_step_claim(step, HX_REASON_CLAIMED);
 }
 
+/* The third rung of the ladder: the contract allows the same effect key again. */
+static void resend_unknown(struct hx_step *step)
+{
+    hx_step_count(step, HX_COUNTER_RESEND);
+    hx_step_claim(step, HX_REASON_SENT_AGAIN);
+}
+
 static void call_unknown(struct hx_step *step)
 {
-    /* A caller wakes the third rung of the ladder: the contract allows the same effect key again.
-     */
+    hx_step_do(step, HX_DO_JOIN);
     if (hx_may_send_again(&step->op->durable, &step->event->facts, &step->event->now)) {
-        hx_step_count(step, HX_COUNTER_RESEND);
-        hx_step_do(step, HX_DO_JOIN);
-        hx_step_claim(step, HX_REASON_SENT_AGAIN);
+        resend_unknown(step);
         return;
     }
-    hx_step_do(step, HX_DO_JOIN);
     hx_step_do(step, HX_DO_LADDER);
     hx_step_do(step, HX_DO_ASK_PERSON);
 }
@@ -405,7 +446,9 @@ static void on_look(struct hx_step *step)
 {
     struct hx_op *op = step->op;
     if (op->phase == HX_PHASE_SETTLING) {
-        hx_step_persist(step, HX_WRITE_UPDATE, HX_PHASE_SETTLING);
+        /* Only one write is ever in flight: a poll that comes while it is must not begin another. */
+        if (op->is_retry_due)
+            hx_step_persist(step, HX_WRITE_UPDATE, HX_PHASE_SETTLING);
         return;
     }
     if (op->phase != HX_PHASE_IDLE)
@@ -421,6 +464,8 @@ static void on_look(struct hx_step *step)
     case HX_OP_UNKNOWN:
         if (op->durable.is_superseded)
             hx_step_do(step, HX_DO_FOLLOW);
+        else if (hx_may_send_again(&op->durable, &step->event->facts, &step->event->now))
+            resend_unknown(step);
         else if (op->waiters > 0)
             hx_step_do(step, HX_DO_ASK_PERSON);
         return;
@@ -474,15 +519,27 @@ static void on_evidence(struct hx_step *step)
             hx_step_settle(step, HX_REASON_EVIDENCE);
         return;
     case HX_OP_UNKNOWN:
+        if (op->durable.is_superseded)
+            break; /* it was done again, and now it turns out that it had happened */
+        hx_step_settle(step, HX_REASON_EVIDENCE);
+        return;
     case HX_OP_INPUT_REQUIRED:
         hx_step_settle(step, HX_REASON_EVIDENCE);
+        return;
+    case HX_OP_READY:
+        if (op->durable.first_mark.wall.ms == 0)
+            break;
+        /* It was sent once and then proved, wrongly, not to have acted. It must not run again. */
+        hx_step_settle(step, HX_REASON_EVIDENCE);
+        op->next.is_disputed = true;
+        hx_step_count(step, HX_COUNTER_DISPUTED);
+        hx_step_do(step, HX_DO_ALARM);
         return;
     case HX_OP_SUCCEEDED:
         if (op->durable.outcome.is_reconstructed ||
             hx_digest_eq(&op->durable.outcome.digest, &outcome->digest))
             return;
         break;
-    case HX_OP_READY:
     case HX_OP_AWAITING_APPROVAL:
     case HX_OP_FAILED:
     case HX_OP_CANCELLED:
@@ -557,8 +614,10 @@ static void dispatch(struct hx_step *step)
         on_spooled(step);
         return;
     case HX_EV_FIRST_BYTE:
-        if (op->phase == HX_PHASE_SENDING)
+        if (op->phase == HX_PHASE_SENDING) {
             op->phase = HX_PHASE_AWAITING;
+            op->start_tries = 0;
+        }
         return;
     case HX_EV_NOT_SENT:
     case HX_EV_REPLY:

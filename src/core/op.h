@@ -116,9 +116,10 @@ struct hx_op {
     uint32_t waiters;     /* callers of this process that wait; the engine counts them */
     uint32_t start_tries; /* NOT_SENT in a row for one claim */
     struct hx_now start_tried_at;
-    bool is_spooled;  /* the outcome in `next` is safe in the spool */
-    bool has_verb;    /* the write in flight carries out a verb, whose caller waits */
-    bool must_follow; /* after the write in flight, the callers mean the successor */
+    bool is_spooled;   /* the outcome in `next` is safe in the spool */
+    bool is_retry_due; /* SETTLING: the commit failed; LOOK tries it again */
+    bool has_verb;     /* the write in flight carries out a verb, whose caller waits */
+    bool must_follow;  /* after the write in flight, the callers mean the successor */
 };
 
 #define HX_OP_MAGIC 0x6f706572u

@@ -20,6 +20,15 @@ static int64_t attempt_length_ms(const struct hx_contract *contract)
     return contract->timeout_ms > 0 ? contract->timeout_ms : contract->orphan_timeout_ms;
 }
 
+/* The horizon counts from the first mark. A mark that a host crash may have taken with it was not
+ * written before its claim, so there the claim stands in for it: earlier, and thus careful. */
+static const struct hx_now *first_possible_mark(const struct hx_record *record)
+{
+    if (record->first_mark.wall.ms == 0 && record->attempt.state == HX_ATTEMPT_OPEN)
+        return &record->attempt.claimed_at;
+    return &record->first_mark;
+}
+
 bool hx_is_inside_horizon(const struct hx_record *record, const struct hx_now *now)
 {
     /* Semantics section 6: for the horizon alone, an undeclared in-flight bound counts as 300 s. */
@@ -27,13 +36,14 @@ bool hx_is_inside_horizon(const struct hx_record *record, const struct hx_now *n
     const struct hx_contract *contract = &record->contract;
     if (contract->dedupe_horizon_ms == HX_UNDECLARED_MS)
         return false;
-    if (record->first_mark.wall.ms == 0)
-        return true; /* counted from the first mark, and there is none yet */
+    const struct hx_now *first_mark = first_possible_mark(record);
+    if (first_mark->wall.ms == 0)
+        return true; /* nothing was ever sent */
     int64_t in_flight_ms = contract->in_flight_bound_ms == HX_UNDECLARED_MS
                                ? in_flight_default_ms
                                : contract->in_flight_bound_ms;
     int64_t margin_ms = attempt_length_ms(contract) + in_flight_ms;
-    return !hx_has_elapsed(&record->first_mark, now, contract->dedupe_horizon_ms - margin_ms,
+    return !hx_has_elapsed(first_mark, now, contract->dedupe_horizon_ms - margin_ms,
                            HX_ACROSS_COUNTS_AS_OVER);
 }
 
@@ -42,6 +52,9 @@ bool hx_may_send_again(const struct hx_record *record, const struct hx_facts *fa
 {
     const struct hx_contract *contract = &record->contract;
     if (!hx_has_attempts_left(record) || !facts->is_same_target)
+        return false;
+    /* A key from the gap of a restored ledger: what was sent then had another effect key. */
+    if (record->attempt.state == HX_ATTEMPT_NONE)
         return false;
     if (record->earlier.confirmed > 0 || record->attempt.state == HX_ATTEMPT_CONFIRMED)
         return false;
@@ -75,8 +88,10 @@ bool hx_absence_is_provable(const struct hx_record *record, const struct hx_fact
     const struct hx_contract *contract = &record->contract;
     if (contract->in_flight_bound_ms == HX_UNDECLARED_MS || !facts->is_sender_gone)
         return false;
+    /* Without a mark on the present attempt the last one is not known by its time. It came before
+     * the outcome was called unknown, since that raised the fence which every mark needs. */
     const struct hx_now *last_mark =
-        record->attempt.is_marked ? &record->attempt.marked_at : &record->first_mark;
+        record->attempt.is_marked ? &record->attempt.marked_at : &record->settled;
     if (last_mark->wall.ms == 0)
         return false;
     return hx_has_elapsed(last_mark, now,

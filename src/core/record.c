@@ -111,7 +111,7 @@ enum hx_effect_state hx_record_effect(const struct hx_record *record)
         return HX_EFFECT_CONFIRMED;
     if (record->state == HX_OP_FAILED)
         return HX_EFFECT_ABSENT;
-    if (may_have_acted)
+    if (may_have_acted || record->state == HX_OP_UNKNOWN)
         return HX_EFFECT_INTENDED;
     if (attempt->state == HX_ATTEMPT_REFUSED || record->earlier.refused > 0)
         return HX_EFFECT_ABSENT;
@@ -175,15 +175,16 @@ static const char *state_flaw(const struct hx_record *record)
 {
     enum hx_attempt_state attempt = record->attempt.state;
     bool has_open_work = record->earlier.open > 0 || record->earlier.asked > 0;
+    bool may_have_acted = attempt == HX_ATTEMPT_OPEN || attempt == HX_ATTEMPT_ASKED ||
+                          attempt == HX_ATTEMPT_CONFIRMED || has_open_work ||
+                          record->earlier.confirmed > 0;
     switch (record->state) {
     case HX_OP_ABSENT:
         return "an absent operation has a row";
     case HX_OP_AWAITING_APPROVAL:
         return attempt != HX_ATTEMPT_NONE ? "something was sent before its approval" : NULL;
     case HX_OP_READY:
-        if (attempt == HX_ATTEMPT_OPEN || attempt == HX_ATTEMPT_ASKED)
-            return "a ready operation has an attempt that may have acted";
-        return NULL;
+        return may_have_acted ? "a ready operation has an attempt that may have acted" : NULL;
     case HX_OP_RUNNING:
         if (attempt != HX_ATTEMPT_OPEN)
             return "a running operation has no open attempt";
@@ -195,17 +196,17 @@ static const char *state_flaw(const struct hx_record *record)
     case HX_OP_SUCCEEDED:
         return record->outcome.kind == HX_OUTCOME_NONE ? "it succeeded without an outcome" : NULL;
     case HX_OP_FAILED:
+        if (may_have_acted)
+            return "it failed, yet an attempt may have acted";
         return record->outcome.kind == HX_OUTCOME_RESULT ? "it failed, yet there is a result"
                                                          : NULL;
     case HX_OP_UNKNOWN:
         if (attempt != HX_ATTEMPT_OPEN && attempt != HX_ATTEMPT_ASKED && !has_open_work &&
-            record->reason != HX_REASON_RESTORED_COPY)
+            record->reason != HX_REASON_RESTORED_COPY && !record->is_superseded)
             return "unknown, yet no attempt may have acted";
         return NULL;
     case HX_OP_CANCELLED:
-        if (attempt == HX_ATTEMPT_OPEN || attempt == HX_ATTEMPT_CONFIRMED || has_open_work)
-            return "cancelled, yet an attempt may have acted";
-        return NULL;
+        return may_have_acted ? "cancelled, yet an attempt may have acted" : NULL;
     case HX_OP_EXPIRED:
         return NULL;
     case HX_OP_STATE_COUNT:
