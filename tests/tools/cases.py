@@ -141,6 +141,8 @@ test_style_wants_spdx_in_scripts = style_case("tools/x", "#!/bin/sh\necho\n", "S
 test_style_wants_a_head_comment = style_case(
     "src/core/a.c", "/* SPDX-License-Identifier: MIT */\nint f;\n", "no head comment")
 test_style_counts_lines = style_case("src/core/a.c", GOOD_C + "int a;\n" * 600, "lines;")
+test_style_takes_an_excuse_for_length = style_fine(
+    "src/core/a.c", GOOD_C + "/* style-ok: one table */\n" + "int a;\n" * 600)
 test_style_counts_function_lines = style_case(
     "src/core/a.c", GOOD_C + "void f(void)\n{\n" + "    g();\n" * 90 + "}\n", "a function of")
 test_style_counts_columns = style_case(
