@@ -37,8 +37,18 @@ void hx_step_attempt_ended(struct hx_step *step);
 /* A running operation that nobody here works on: taken over, sent again, settled, or left alone. */
 void hx_step_judge_running(struct hx_step *step);
 
-/* core/op.c: a caller arrives. */
+/* core/op.c: a caller arrives; an outcome comes by another way; a write is in flight. */
 void hx_step_call(struct hx_step *step);
+void hx_step_evidence(struct hx_step *step);
+bool hx_op_is_writing(const struct hx_op *op);
+
+/* core/write.c: a write has ended. */
+void hx_step_stored(struct hx_step *step);
+void hx_step_stale(struct hx_step *step);
+void hx_step_store_failed(struct hx_step *step);
+void hx_step_spooled(struct hx_step *step);
+/* A ready operation for which somebody waits here: begins the next attempt, now or when due. */
+void hx_step_run_when_due(struct hx_step *step);
 
 /* core/verb.c: what a person or an explicit request decides. */
 void hx_step_verb(struct hx_step *step);
