@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Histories of one operation that once broke a promise, or could. Each is the shortest one known;
+ * the matrix has the single steps, the enumeration all histories of a small model.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "core/recover.h"
+#include "kit/ops.h"
+
+static struct hx_op op;
+static struct hx_effects effects;
+
+static const struct hx_facts our_facts = {
+    .hands = HX_HANDS_MINE, .is_epoch_current = true, .is_same_target = true};
+static const struct hx_facts dead_facts = {.hands = HX_HANDS_DEAD,
+                                           .is_sender_gone = true,
+                                           .is_epoch_current = true,
+                                           .is_same_target = true};
+
+static struct hx_event event_of(enum hx_event_type type)
+{
+    return (struct hx_event){.type = type,
+                             .now = kit_now(1, 60 * 1000),
+                             .facts = our_facts,
+                             .mint = {kit_id(1), kit_id(4), kit_id(5), "child 1"},
+                             .reason = HX_REASON_TRANSPORT_LOST,
+                             .outcome = kit_outcome("done")};
+}
+
+static void give(struct hx_event event)
+{
+    hx_op_step(&op, &event, &effects);
+}
+
+static void step(enum hx_event_type type)
+{
+    give(event_of(type));
+}
+
+static bool did(enum hx_effect_type type)
+{
+    for (unsigned i = 0; i < effects.count; i++) {
+        if (effects.items[i].type == type)
+            return true;
+    }
+    return false;
+}
+
+/* The answer of the first effect of this type; COUNT when there is none. */
+static enum hx_answer answered(enum hx_effect_type type)
+{
+    for (unsigned i = 0; i < effects.count; i++) {
+        if (effects.items[i].type == type)
+            return effects.items[i].answer;
+    }
+    return HX_ANSWER_COUNT;
+}
+
+static void begin(enum hx_tool_class tool_class)
+{
+    struct hx_contract contract = kit_contract(tool_class);
+    struct hx_record record = kit_record(&contract);
+    hx_op_init_absent(&op, &record);
+}
+
+static void call(void)
+{
+    step(HX_EV_CALL);
+    assert_true(did(HX_DO_JOIN));
+    op.waiters++;
+}
+
+/* A call whose bytes are out. */
+static void begin_sent(enum hx_tool_class tool_class)
+{
+    begin(tool_class);
+    call();
+    step(HX_EV_STORED);
+    assert_true(did(HX_DO_MARK));
+    step(HX_EV_STORED);
+    assert_true(did(HX_DO_SEND));
+    step(HX_EV_FIRST_BYTE);
+    assert_int_equal(op.phase, HX_PHASE_AWAITING);
+}
+
+static void begin_unknown(enum hx_tool_class tool_class)
+{
+    begin_sent(tool_class);
+    struct hx_event lost = event_of(HX_EV_LOST);
+    lost.facts.is_same_target = false; /* so that no tool is sent again */
+    give(lost);
+    step(HX_EV_STORED);
+    assert_int_equal(op.durable.state, HX_OP_UNKNOWN);
+}
+
+static void first_call_runs_once_and_is_answered_when_durable(void **state)
+{
+    (void)state;
+    begin_sent(HX_CLASS_OPAQUE);
+    step(HX_EV_REPLY);
+    assert_true(did(HX_DO_PERSIST));
+    assert_false(did(HX_DO_ANSWER_ALL));
+    step(HX_EV_STORED);
+    assert_int_equal(answered(HX_DO_ANSWER_ALL), HX_ANSWER_OUTCOME);
+    op.waiters = 0;
+    step(HX_EV_CALL);
+    assert_int_equal(answered(HX_DO_ANSWER_CALLER), HX_ANSWER_OUTCOME);
+    assert_false(did(HX_DO_PERSIST));
+}
+
+static void outcome_that_met_a_changed_row_is_evidence(void **state)
+{
+    (void)state;
+    begin_sent(HX_CLASS_OPAQUE);
+    struct hx_record fresh = op.durable;
+    fresh.state = HX_OP_UNKNOWN;
+    fresh.fence++;
+    step(HX_EV_REPLY);
+    struct hx_event stale = event_of(HX_EV_STALE);
+    stale.fresh = &fresh;
+    give(stale);
+    assert_int_equal(op.next.state, HX_OP_SUCCEEDED);
+    assert_int_equal(op.next.fence, fresh.fence + 1);
+    assert_true(did(HX_DO_PERSIST));
+    step(HX_EV_STORED);
+    assert_int_equal(answered(HX_DO_ANSWER_ALL), HX_ANSWER_OUTCOME);
+}
+
+static void poll_while_an_outcome_is_written_begins_no_second_write(void **state)
+{
+    (void)state;
+    begin_sent(HX_CLASS_OPAQUE);
+    step(HX_EV_REPLY);
+    step(HX_EV_LOOK);
+    assert_false(did(HX_DO_PERSIST));
+    step(HX_EV_STORE_FAILED);
+    assert_true(did(HX_DO_SPOOL));
+    step(HX_EV_LOOK);
+    assert_true(did(HX_DO_PERSIST));
+    step(HX_EV_LOOK);
+    assert_false(did(HX_DO_PERSIST));
+}
+
+static void row_gone_under_a_sent_call_is_not_run_anew(void **state)
+{
+    (void)state;
+    begin_sent(HX_CLASS_OPAQUE);
+    step(HX_EV_LOST);
+    step(HX_EV_STALE);
+    assert_false(did(HX_DO_FOLLOW));
+    assert_int_equal(answered(HX_DO_ANSWER_ALL), HX_ANSWER_OUTCOME_UNKNOWN);
+}
+
+static void ledger_unavailable_is_not_told_after_a_byte_left(void **state)
+{
+    (void)state;
+    begin_sent(HX_CLASS_KEYED);
+    step(HX_EV_LOST);
+    assert_int_equal(op.next.reason, HX_REASON_SENT_AGAIN);
+    step(HX_EV_STORED);
+    assert_int_equal(op.phase, HX_PHASE_MARKING);
+    step(HX_EV_STORE_FAILED); /* the second attempt sent nothing, but the first did */
+    assert_int_equal(answered(HX_DO_ANSWER_ALL), HX_ANSWER_OUTCOME_UNKNOWN);
+
+    begin_unknown(HX_CLASS_OPAQUE);
+    step(HX_EV_HUMAN_DUE);
+    step(HX_EV_STORE_FAILED);
+    assert_int_equal(answered(HX_DO_ANSWER_ALL), HX_ANSWER_OUTCOME_UNKNOWN);
+}
+
+static void ladder_sends_a_keyed_tool_again(void **state)
+{
+    (void)state;
+    begin_unknown(HX_CLASS_KEYED);
+    op.waiters = 0;
+    step(HX_EV_LOOK);
+    assert_int_equal(op.next.state, HX_OP_RUNNING);
+    assert_int_equal(op.next.reason, HX_REASON_SENT_AGAIN);
+    assert_int_equal(op.next.earlier.open, 1);
+
+    begin_unknown(HX_CLASS_OPAQUE);
+    step(HX_EV_LOOK);
+    assert_false(did(HX_DO_PERSIST));
+}
+
+static void evidence_about_a_superseded_operation_alarms(void **state)
+{
+    (void)state;
+    begin_unknown(HX_CLASS_OPAQUE);
+    step(HX_EV_RESOLVE_AGAIN);
+    step(HX_EV_STORED);
+    assert_int_equal(answered(HX_DO_ANSWER_CALLER), HX_ANSWER_DONE);
+    assert_true(did(HX_DO_FOLLOW));
+    op.waiters = 0;
+    step(HX_EV_REPLY);
+    assert_true(did(HX_DO_ALARM));
+    assert_int_equal(op.next.state, HX_OP_UNKNOWN);
+    assert_true(op.next.is_disputed);
+    step(HX_EV_STORED);
+    assert_false(did(HX_DO_LADDER));
+    step(HX_EV_RESOLVE_HAPPENED);
+    assert_int_equal(answered(HX_DO_ANSWER_CALLER), HX_ANSWER_NOT_APPLIED);
+}
+
+static void key_of_a_restored_copy_may_be_done_again_by_a_person_only(void **state)
+{
+    (void)state;
+    struct hx_contract contract = kit_contract(HX_CLASS_KEYED);
+    struct hx_record record = kit_record(&contract);
+    record.state = HX_OP_UNKNOWN;
+    record.reason = HX_REASON_RESTORED_COPY;
+    record.fence = 1;
+    record.settled = kit_now(1, 1000);
+    hx_op_init_loaded(&op, &record);
+    assert_int_equal(hx_record_effect(&record), HX_EFFECT_INTENDED);
+    call();
+    assert_false(did(HX_DO_PERSIST));
+    step(HX_EV_RESOLVE_AGAIN);
+    step(HX_EV_STORED);
+    assert_true(did(HX_DO_FOLLOW));
+}
+
+static void late_outcome_of_a_ready_operation_stops_it_from_running_again(void **state)
+{
+    (void)state;
+    begin_sent(HX_CLASS_OPAQUE);
+    op.waiters = 0;
+    step(HX_EV_REFUSED_TRANSIENT);
+    step(HX_EV_STORED);
+    assert_int_equal(op.durable.state, HX_OP_READY);
+    assert_int_equal(op.phase, HX_PHASE_IDLE);
+    step(HX_EV_EVIDENCE);
+    assert_true(did(HX_DO_ALARM));
+    step(HX_EV_STORED);
+    assert_int_equal(op.durable.state, HX_OP_SUCCEEDED);
+    assert_true(op.durable.is_disputed);
+}
+
+static void second_of_two_retries_follows_the_winner(void **state)
+{
+    (void)state;
+    begin_sent(HX_CLASS_OPAQUE);
+    step(HX_EV_REFUSED_FINAL);
+    step(HX_EV_STORED);
+    assert_int_equal(op.durable.state, HX_OP_FAILED);
+    struct hx_record fresh = op.durable;
+    fresh.successor = kit_id(77);
+    fresh.fence++;
+    step(HX_EV_RETRY);
+    assert_true(did(HX_DO_PERSIST));
+    struct hx_event stale = event_of(HX_EV_STALE);
+    stale.fresh = &fresh;
+    give(stale);
+    assert_true(did(HX_DO_FOLLOW));
+}
+
+static void failed_starts_are_counted_only_while_nothing_starts(void **state)
+{
+    (void)state;
+    begin(HX_CLASS_OPAQUE);
+    call();
+    for (int i = 0; i < 2; i++) {
+        step(HX_EV_STORED);
+        step(HX_EV_STORED);
+        step(HX_EV_NOT_SENT);
+        step(HX_EV_STORED);
+        assert_true(did(HX_DO_LOOK_LATER));
+        step(HX_EV_LOOK);
+    }
+    assert_int_equal(op.durable.sends, 0);
+    step(HX_EV_STORED);
+    step(HX_EV_STORED);
+    step(HX_EV_FIRST_BYTE);
+    step(HX_EV_REFUSED_TRANSIENT);
+    step(HX_EV_STORED);
+    assert_false(did(HX_DO_ANSWER_ALL)); /* it was reached: no UPSTREAM_UNAVAILABLE */
+}
+
+static void third_failed_start_is_told_and_nothing_loops(void **state)
+{
+    (void)state;
+    begin(HX_CLASS_OPAQUE);
+    struct hx_event first = event_of(HX_EV_CALL);
+    first.needs_approval = true;
+    give(first);
+    step(HX_EV_STORED);
+    step(HX_EV_APPROVE);
+    step(HX_EV_STORED); /* nobody waits, but a person wants it run */
+    assert_int_equal(op.next.state, HX_OP_RUNNING);
+    for (int i = 0; i < 3; i++) {
+        step(HX_EV_STORED);
+        step(HX_EV_STORED);
+        step(HX_EV_NOT_SENT);
+        step(HX_EV_STORED);
+        assert_int_equal(op.durable.state, HX_OP_READY);
+        assert_int_equal(op.phase, HX_PHASE_IDLE);
+        assert_true(i == 2 ? did(HX_DO_ANSWER_ALL) : did(HX_DO_LOOK_LATER));
+        step(HX_EV_LOOK);
+    }
+}
+
+static void question_is_answered_again_and_forgotten_when_unknown(void **state)
+{
+    (void)state;
+    begin_sent(HX_CLASS_OPAQUE);
+    step(HX_EV_INPUT_WANTED);
+    step(HX_EV_STORED);
+    assert_int_equal(answered(HX_DO_ANSWER_ALL), HX_ANSWER_INPUT_REQUIRED);
+    assert_true(hx_span_eq_cstr(op.durable.outcome.bytes, "done"));
+    struct hx_event next = event_of(HX_EV_CALL);
+    next.round = HX_ROUND_CONTINUES;
+    give(next);
+    step(HX_EV_STORED);
+    step(HX_EV_STORED);
+    step(HX_EV_LOST);
+    step(HX_EV_STORED);
+    assert_int_equal(op.durable.state, HX_OP_UNKNOWN);
+    struct hx_event absent = event_of(HX_EV_RESOLVE_ABSENT);
+    absent.is_forced = true;
+    give(absent);
+    step(HX_EV_STORED);
+    assert_int_equal(op.durable.state, HX_OP_FAILED);
+}
+
+static void takeover_and_cancel_lose_against_a_mark(void **state)
+{
+    (void)state;
+    static const enum hx_event_type movers[] = {HX_EV_CALL, HX_EV_CANCEL};
+    for (int i = 0; i < 2; i++) {
+        struct hx_contract contract = kit_contract(HX_CLASS_OPAQUE);
+        struct hx_record record = kit_record(&contract);
+        kit_claim(&record, 8, kit_now(1, 2000));
+        hx_op_init_loaded(&op, &record);
+        struct hx_event event = event_of(movers[i]);
+        event.facts = dead_facts;
+        give(event);
+        assert_true(op.requires_unmarked);
+        assert_int_equal(op.next.fence, record.fence + 1);
+        kit_mark(&record, kit_now(1, 2100));
+        struct hx_event stale = event_of(HX_EV_STALE);
+        stale.fresh = &record;
+        give(stale);
+        assert_int_equal(op.durable.state, HX_OP_RUNNING);
+        assert_true(did(movers[i] == HX_EV_CALL ? HX_DO_WATCH : HX_DO_DEFER));
+        event.type = movers[i] == HX_EV_CALL ? HX_EV_LOOK : movers[i];
+        give(event);
+        if (movers[i] == HX_EV_CALL)
+            assert_int_equal(op.next.state, HX_OP_UNKNOWN);
+        else
+            assert_int_equal(answered(HX_DO_ANSWER_CALLER), HX_ANSWER_CANCEL_IN_DOUBT);
+    }
+}
+
+static void facts_that_were_not_filled_in_touch_nobodys_work(void **state)
+{
+    (void)state;
+    struct hx_contract contract = kit_contract(HX_CLASS_KEYED);
+    struct hx_record record = kit_record(&contract);
+    kit_claim(&record, 8, kit_now(1, 2000));
+    hx_op_init_loaded(&op, &record);
+    struct hx_event look = event_of(HX_EV_LOOK);
+    look.facts = (struct hx_facts){0};
+    give(look);
+    assert_true(did(HX_DO_WATCH));
+    assert_false(did(HX_DO_PERSIST));
+}
+
+static void delivery_changes_no_step(void **state)
+{
+    (void)state;
+    for (int delivered = 0; delivered < 2; delivered++) {
+        begin_unknown(HX_CLASS_OPAQUE);
+        op.durable.sent_count = delivered ? 3 : 0;
+        op.durable.lost_count = delivered ? 0 : 3;
+        op.durable.is_acknowledged = delivered;
+        op.waiters = 0;
+        step(HX_EV_CALL);
+        assert_true(did(HX_DO_LADDER));
+        assert_int_equal(op.durable.state, HX_OP_UNKNOWN);
+        step(HX_EV_EVIDENCE);
+        assert_int_equal(op.next.state, HX_OP_SUCCEEDED);
+    }
+}
+
+static void names_are_those_of_the_table(void **state)
+{
+    (void)state;
+    assert_string_equal(hx_op_phase_name(HX_PHASE_MARKING), "marking");
+    assert_string_equal(hx_event_name(HX_EV_RETENTION), "retention");
+    assert_string_equal(hx_effect_name(HX_DO_FOLLOW), "follow");
+    assert_string_equal(hx_answer_name(HX_ANSWER_KEY_CONFLICT), "KEY_CONFLICT");
+    assert_string_equal(hx_counter_name(HX_COUNTER_JOINED), "joined");
+}
+
+static void spooled_outcome_is_the_answered_record(void **state)
+{
+    (void)state;
+    begin_sent(HX_CLASS_OPAQUE);
+    step(HX_EV_REPLY);
+    assert_ptr_equal(hx_op_answered_record(&op), &op.durable);
+    step(HX_EV_STORE_FAILED);
+    step(HX_EV_SPOOLED);
+    assert_int_equal(answered(HX_DO_ANSWER_ALL), HX_ANSWER_OUTCOME);
+    assert_ptr_equal(hx_op_answered_record(&op), &op.next);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_call_runs_once_and_is_answered_when_durable),
+        cmocka_unit_test(outcome_that_met_a_changed_row_is_evidence),
+        cmocka_unit_test(poll_while_an_outcome_is_written_begins_no_second_write),
+        cmocka_unit_test(row_gone_under_a_sent_call_is_not_run_anew),
+        cmocka_unit_test(ledger_unavailable_is_not_told_after_a_byte_left),
+        cmocka_unit_test(ladder_sends_a_keyed_tool_again),
+        cmocka_unit_test(evidence_about_a_superseded_operation_alarms),
+        cmocka_unit_test(key_of_a_restored_copy_may_be_done_again_by_a_person_only),
+        cmocka_unit_test(late_outcome_of_a_ready_operation_stops_it_from_running_again),
+        cmocka_unit_test(second_of_two_retries_follows_the_winner),
+        cmocka_unit_test(failed_starts_are_counted_only_while_nothing_starts),
+        cmocka_unit_test(third_failed_start_is_told_and_nothing_loops),
+        cmocka_unit_test(question_is_answered_again_and_forgotten_when_unknown),
+        cmocka_unit_test(takeover_and_cancel_lose_against_a_mark),
+        cmocka_unit_test(facts_that_were_not_filled_in_touch_nobodys_work),
+        cmocka_unit_test(delivery_changes_no_step),
+        cmocka_unit_test(names_are_those_of_the_table),
+        cmocka_unit_test(spooled_outcome_is_the_answered_record),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
