@@ -23,7 +23,7 @@ struct process_kit {
     struct hx_list inbox;
     struct hx_list seen; /* events in order, as far as a wait has looked */
     char mark[64];
-    char dir[64]; /* a scratch directory, removed at the end */
+    char dir[32]; /* a scratch directory, removed at the end */
 };
 
 void process_kit_init(struct process_kit *kit);
