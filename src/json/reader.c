@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "json/scalar.h"
 #include "json/scan.h"
 #include "json/text.h"
 
@@ -13,9 +14,8 @@ enum expect { EXPECT_VALUE, EXPECT_VALUE_OR_END, EXPECT_NAME, EXPECT_NAME_OR_END
 enum { MEMBERS_COMPARED_MAX = 16 };
 
 struct reader {
+    struct hx_json_cursor cursor;
     const unsigned char *start;
-    const unsigned char *at;
-    const unsigned char *end;
     struct hx_json_tape *tape;
     uint32_t tokens_max;
     uint32_t depth_max;
@@ -27,8 +27,7 @@ struct reader {
 
 static int refuse(struct reader *reader, enum hx_json_outcome outcome, const char *reason)
 {
-    reader->tape->error_offset = (size_t)(reader->at - reader->start);
-    reader->tape->error_reason = reason;
+    reader->cursor.reason = reason;
     return (int)outcome;
 }
 
@@ -42,6 +41,11 @@ static bool is_in_object(const struct reader *reader)
 static bool is_recording(const struct reader *reader)
 {
     return reader->depth < reader->record_depth_max;
+}
+
+static void note_flags(struct reader *reader, uint8_t flags)
+{
+    reader->tape->has_lone_surrogates |= (flags & HX_JSON_HAS_LONE_SURROGATE) != 0;
 }
 
 static int tape_grow(struct reader *reader)
@@ -58,7 +62,7 @@ static int tape_grow(struct reader *reader)
     return 0;
 }
 
-/* The token of a scalar or name that ends at reader->at. */
+/* The token of a scalar or name that ends at reader->cursor.at. */
 static int push(struct reader *reader, enum hx_json_type type, const unsigned char *start,
                 uint8_t flags)
 {
@@ -70,7 +74,7 @@ static int push(struct reader *reader, enum hx_json_type type, const unsigned ch
     }
     tape->tokens[tape->count] = (struct hx_json_token){
         .offset = (uint32_t)(start - reader->start),
-        .len = (uint32_t)(reader->at - start),
+        .len = (uint32_t)(reader->cursor.at - start),
         .next = tape->count + 1,
         .type = (uint8_t)type,
         .flags = flags,
@@ -79,137 +83,11 @@ static int push(struct reader *reader, enum hx_json_type type, const unsigned ch
     return 0;
 }
 
-/* Reads four hex digits behind "\u"; -1 when they are not. */
-static int32_t scan_hex4(struct reader *reader)
-{
-    int32_t value = 0;
-    if (reader->end - reader->at < 4)
-        return -1;
-    for (int i = 0; i < 4; i++) {
-        unsigned char c = *reader->at;
-        int32_t nibble = hx_json_is_digit(c)    ? c - '0'
-                         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                                : -1;
-        if (nibble < 0)
-            return -1;
-        value = value * 16 + nibble;
-        reader->at++;
-    }
-    return value;
-}
-
-/* reader->at stands behind the backslash. */
-static int scan_escape(struct reader *reader, uint8_t *flags)
-{
-    *flags |= HX_JSON_HAS_ESCAPES;
-    if (reader->at == reader->end)
-        return refuse(reader, HX_JSON_BAD_SYNTAX, "string not ended");
-    unsigned char kind = *reader->at;
-    if (kind != 'u') {
-        if (kind == '\0' || strchr("\"\\/bfnrt", kind) == NULL)
-            return refuse(reader, HX_JSON_BAD_SYNTAX, "unknown escape");
-        reader->at++;
-        return 0;
-    }
-    reader->at++;
-    int32_t code = scan_hex4(reader);
-    if (code < 0)
-        return refuse(reader, HX_JSON_BAD_SYNTAX, "\\u needs four hex digits");
-    if (code < 0xD800 || code > 0xDFFF)
-        return 0;
-    const unsigned char *after = reader->at;
-    if (code <= 0xDBFF && reader->end - after >= 6 && after[0] == '\\' && after[1] == 'u') {
-        reader->at += 2;
-        int32_t low = scan_hex4(reader);
-        if (low >= 0xDC00 && low <= 0xDFFF)
-            return 0;
-        reader->at = after; /* whatever follows is judged on its own */
-    }
-    *flags |= HX_JSON_HAS_LONE_SURROGATE;
-    reader->tape->has_lone_surrogates = true;
-    return 0;
-}
-
-/* reader->at stands on the opening quote; afterwards behind the closing one. */
-static int scan_string(struct reader *reader, uint8_t *ret_flags)
-{
-    uint8_t flags = 0;
-    reader->at++;
-    for (;;) {
-        reader->at = hx_json_plain_end(reader->at, reader->end);
-        if (reader->at == reader->end)
-            return refuse(reader, HX_JSON_BAD_SYNTAX, "string not ended");
-        unsigned char c = *reader->at;
-        if (c == '"')
-            break;
-        if (c == '\\') {
-            reader->at++;
-            int rc = scan_escape(reader, &flags);
-            if (rc != 0)
-                return rc;
-        } else if (c < 0x20) {
-            return refuse(reader, HX_JSON_BAD_SYNTAX, "control character in a string");
-        } else {
-            unsigned len = hx_json_utf8_len(reader->at, reader->end);
-            if (len == 0)
-                return refuse(reader, HX_JSON_BAD_UTF8, "bytes are not UTF-8");
-            reader->at += len;
-        }
-    }
-    reader->at++;
-    *ret_flags = flags;
-    return 0;
-}
-
-static bool scan_digits(struct reader *reader)
-{
-    const unsigned char *start = reader->at;
-    while (reader->at < reader->end && hx_json_is_digit(*reader->at))
-        reader->at++;
-    return reader->at > start;
-}
-
-static int scan_number(struct reader *reader)
-{
-    if (*reader->at == '-')
-        reader->at++;
-    const unsigned char *first = reader->at;
-    if (!scan_digits(reader))
-        return refuse(reader, HX_JSON_BAD_SYNTAX, "digit expected");
-    if (*first == '0' && reader->at - first > 1) {
-        reader->at = first;
-        return refuse(reader, HX_JSON_BAD_SYNTAX, "number with a leading zero");
-    }
-    if (reader->at < reader->end && *reader->at == '.') {
-        reader->at++;
-        if (!scan_digits(reader))
-            return refuse(reader, HX_JSON_BAD_SYNTAX, "digit expected after the decimal point");
-    }
-    if (reader->at < reader->end && (*reader->at | 0x20) == 'e') {
-        reader->at++;
-        if (reader->at < reader->end && (*reader->at == '+' || *reader->at == '-'))
-            reader->at++;
-        if (!scan_digits(reader))
-            return refuse(reader, HX_JSON_BAD_SYNTAX, "digit expected in the exponent");
-    }
-    return 0;
-}
-
-static int scan_literal(struct reader *reader, struct hx_span word)
-{
-    if ((size_t)(reader->end - reader->at) < word.len ||
-        memcmp(reader->at, word.ptr, word.len) != 0)
-        return refuse(reader, HX_JSON_BAD_SYNTAX, "value expected");
-    reader->at += word.len;
-    return 0;
-}
-
 static int open_container(struct reader *reader, bool is_object)
 {
     if (reader->depth >= reader->depth_max)
         return refuse(reader, HX_JSON_TOO_DEEP, "nested too deeply");
-    const unsigned char *start = reader->at++;
+    const unsigned char *start = reader->cursor.at++;
     if (is_recording(reader)) {
         int rc = push(reader, is_object ? HX_JSON_OBJECT : HX_JSON_ARRAY, start, 0);
         if (rc != 0)
@@ -259,13 +137,13 @@ static int check_members(struct reader *reader, uint32_t object)
 
 static int close_container(struct reader *reader)
 {
-    reader->at++;
+    reader->cursor.at++;
     if (reader->depth <= reader->record_depth_max) {
         uint32_t index = reader->open;
         struct hx_json_token *token = &reader->tape->tokens[index];
         reader->open = token->next;
         token->next = reader->tape->count;
-        token->len = (uint32_t)(reader->at - reader->start) - token->offset;
+        token->len = (uint32_t)(reader->cursor.at - reader->start) - token->offset;
         bool has_children_here = reader->depth < reader->record_depth_max;
         if (!has_children_here && token->count > 0) {
             token->flags |= HX_JSON_IS_OPAQUE;
@@ -303,13 +181,14 @@ static void check_name(struct reader *reader)
 
 static int read_name(struct reader *reader)
 {
-    if (*reader->at != '"')
+    if (*reader->cursor.at != '"')
         return refuse(reader, HX_JSON_BAD_SYNTAX, "member name expected");
-    const unsigned char *start = reader->at;
+    const unsigned char *start = reader->cursor.at;
     uint8_t flags;
-    int rc = scan_string(reader, &flags);
+    int rc = hx_json_scan_string(&reader->cursor, &flags);
     if (rc != 0)
         return rc;
+    note_flags(reader, flags);
     if (reader->depth <= reader->record_depth_max)
         reader->tape->tokens[reader->open].count++;
     if (is_recording(reader)) {
@@ -318,18 +197,18 @@ static int read_name(struct reader *reader)
             return rc;
         check_name(reader);
     }
-    while (reader->at < reader->end && hx_json_is_space(*reader->at))
-        reader->at++;
-    if (reader->at == reader->end || *reader->at != ':')
+    while (reader->cursor.at < reader->cursor.end && hx_json_is_space(*reader->cursor.at))
+        reader->cursor.at++;
+    if (reader->cursor.at == reader->cursor.end || *reader->cursor.at != ':')
         return refuse(reader, HX_JSON_BAD_SYNTAX, "colon expected");
-    reader->at++;
+    reader->cursor.at++;
     return 0;
 }
 
 /* Scalars; the caller handles containers. */
 static int read_scalar(struct reader *reader)
 {
-    const unsigned char *start = reader->at;
+    const unsigned char *start = reader->cursor.at;
     enum hx_json_type type;
     uint8_t flags = 0;
     int rc;
@@ -337,27 +216,29 @@ static int read_scalar(struct reader *reader)
     switch (*start) {
     case '"':
         type = HX_JSON_STRING;
-        rc = scan_string(reader, &flags);
+        rc = hx_json_scan_string(&reader->cursor, &flags);
         break;
     case 't':
         type = HX_JSON_TRUE;
-        rc = scan_literal(reader, HX_SPAN_LIT("true"));
+        rc = hx_json_scan_word(&reader->cursor, HX_SPAN_LIT("true"));
         break;
     case 'f':
         type = HX_JSON_FALSE;
-        rc = scan_literal(reader, HX_SPAN_LIT("false"));
+        rc = hx_json_scan_word(&reader->cursor, HX_SPAN_LIT("false"));
         break;
     case 'n':
         type = HX_JSON_NULL;
-        rc = scan_literal(reader, HX_SPAN_LIT("null"));
+        rc = hx_json_scan_word(&reader->cursor, HX_SPAN_LIT("null"));
         break;
     default:
         type = HX_JSON_NUMBER;
         if (*start != '-' && !hx_json_is_digit(*start))
             return refuse(reader, HX_JSON_BAD_SYNTAX, "value expected");
-        rc = scan_number(reader);
+        rc = hx_json_scan_number(&reader->cursor);
         break;
     }
+    if (rc == 0)
+        note_flags(reader, flags);
     if (rc != 0 || !is_recording(reader))
         return rc;
     return push(reader, type, start, flags);
@@ -365,7 +246,7 @@ static int read_scalar(struct reader *reader)
 
 static int read_value(struct reader *reader, enum expect *expect)
 {
-    unsigned char c = *reader->at;
+    unsigned char c = *reader->cursor.at;
     /* An element is counted by its container; a member was counted with its name. */
     if (reader->depth > 0 && reader->depth <= reader->record_depth_max && !is_in_object(reader))
         reader->tape->tokens[reader->open].count++;
@@ -381,12 +262,12 @@ static int read_value(struct reader *reader, enum expect *expect)
 static int read_after(struct reader *reader, enum expect *expect)
 {
     bool is_object = is_in_object(reader);
-    if (*reader->at == ',') {
-        reader->at++;
+    if (*reader->cursor.at == ',') {
+        reader->cursor.at++;
         *expect = is_object ? EXPECT_NAME : EXPECT_VALUE;
         return 0;
     }
-    if (*reader->at != (is_object ? '}' : ']'))
+    if (*reader->cursor.at != (is_object ? '}' : ']'))
         return refuse(reader, HX_JSON_BAD_SYNTAX, "comma or end expected");
     *expect = EXPECT_AFTER;
     return close_container(reader);
@@ -397,7 +278,7 @@ static int read_step(struct reader *reader, enum expect *expect)
     switch (*expect) {
     case EXPECT_VALUE_OR_END:
     case EXPECT_NAME_OR_END:
-        if (*reader->at == (*expect == EXPECT_NAME_OR_END ? '}' : ']')) {
+        if (*reader->cursor.at == (*expect == EXPECT_NAME_OR_END ? '}' : ']')) {
             *expect = EXPECT_AFTER;
             return close_container(reader);
         }
@@ -418,10 +299,10 @@ static int read_text(struct reader *reader)
 {
     enum expect expect = EXPECT_VALUE;
     for (;;) {
-        while (reader->at < reader->end && hx_json_is_space(*reader->at))
-            reader->at++;
+        while (reader->cursor.at < reader->cursor.end && hx_json_is_space(*reader->cursor.at))
+            reader->cursor.at++;
         bool is_complete = expect == EXPECT_AFTER && reader->depth == 0;
-        if (reader->at == reader->end)
+        if (reader->cursor.at == reader->cursor.end)
             return is_complete ? 0 : refuse(reader, HX_JSON_BAD_SYNTAX, "text ends too early");
         if (is_complete)
             return refuse(reader, HX_JSON_BAD_SYNTAX, "bytes after the value");
@@ -438,9 +319,9 @@ int hx_json_read(struct hx_json_tape *tape, struct hx_span text,
     hx_assert(limits->depth_max <= HX_JSON_DEPTH_LIMIT);
 
     struct reader reader = {
+        .cursor = {.at = (const unsigned char *)text.ptr,
+                   .end = (const unsigned char *)text.ptr + text.len},
         .start = (const unsigned char *)text.ptr,
-        .at = (const unsigned char *)text.ptr,
-        .end = (const unsigned char *)text.ptr + text.len,
         .tape = tape,
         .tokens_max = limits->tokens_max,
         .depth_max = limits->depth_max,
@@ -454,10 +335,12 @@ int hx_json_read(struct hx_json_tape *tape, struct hx_span text,
     tape->error_offset = 0;
     tape->error_reason = NULL;
 
-    if (text.len > limits->text_max || text.len >= UINT32_MAX)
-        return refuse(&reader, HX_JSON_TOO_LONG, "text too long");
-    int rc = read_text(&reader);
+    int rc = text.len > limits->text_max || text.len >= UINT32_MAX
+                 ? refuse(&reader, HX_JSON_TOO_LONG, "text too long")
+                 : read_text(&reader);
     if (rc != 0) {
+        tape->error_offset = (size_t)(reader.cursor.at - reader.start);
+        tape->error_reason = reader.cursor.reason;
         tape->count = 0;
         return rc;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Values that mean the same have the same canonical bytes, and no others. The vectors are the examples
- * of RFC 8785 and the test data of cyberphone/json-canonicalization (Apache-2.0), retyped.
+ * Values that mean the same have the same canonical bytes, and no others. The vectors are the
+ * examples of RFC 8785 and the test data of cyberphone/json-canonicalization (Apache-2.0), retyped.
  */
 #include "tests/kit/text_kit.h"
 #include "json/canon.h"
@@ -44,7 +44,7 @@ static void check(const char *text, const char *expected)
 
 static void rfc_8785_vectors(void **state)
 {
-    /* RFC 8785, 3.2.2 and 3.2.4. There 333333333.33333329 rounds to ...3333; here it stays exact. */
+    /* RFC 8785, 3.2.2 and 3.2.4. There 333333333.33333329 is rounded; here it stays exact. */
     check("{\"numbers\":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],"
           "\"string\":\"\\u20ac$\\u000F\\u000aA'\\u0042\\u0022\\u005c\\\\\\\"\\/\","
           "\"literals\":[null,true,false]}",
@@ -75,7 +75,7 @@ static void rfc_8785_vectors(void **state)
     check("{\"Unnormalized Unicode\":\"A\\u030a\"}", "{\"Unnormalized Unicode\":\"A\xcc\x8a\"}");
 }
 
-/* What ECMAScript prints for a double is already the normal form of that decimal: RFC 8785, appendix B. */
+/* What ECMAScript prints for a double is already the normal form of that decimal: RFC 8785, B. */
 static void printed_doubles_are_fixed_points(void **state)
 {
     static const char *const printed[] = {"0",

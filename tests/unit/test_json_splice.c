@@ -34,7 +34,7 @@ static void bench_expect(struct bench *bench, const char *expected)
     hx_buf_fini(&bench->out);
 }
 
-/* Every subset of the members of one object removed, with and without one added, with white space. */
+/* Every subset of the members of one object removed, with and without one added. */
 static void any_members_can_go(void **state)
 {
     static const char *const texts[] = {"{\"a\":1,\"b\":[2],\"c\":{\"x\":3},\"d\":4}",

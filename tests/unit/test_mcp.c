@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a gateway reads in MCP messages, and what it makes of members that are not what they should be. */
+/* What a gateway reads in MCP messages, and what it makes of members of the wrong kind. */
 #include "tests/kit/text_kit.h"
 #include "wire/mcp.h"
 
