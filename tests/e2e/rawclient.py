@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A client of lines and bytes, for what no SDK does: half lines, ids of any type, a silent retry, a slow
-reader, ends closed one by one. It keeps every received line as it came, and records both directions."""
+"""A client of lines and bytes, for what no SDK does: half lines, ids of any type, a silent retry,
+a slow reader, ends closed one by one. It keeps every received line as it came, and records both
+directions.
+"""
 
 import json
 import os
@@ -24,7 +26,9 @@ KEY = "dev.hapax/idempotencyKey"
 
 
 def stub(t, script=None, wrapper=None):
-    """The command of a scripted stub; `wrapper` puts it under a shell, as npx or a start script would."""
+    """The command of a scripted stub; `wrapper` puts it under a shell, as npx or a start script
+    would.
+    """
     path = t.path("script.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(script or {}, file)
@@ -68,15 +72,22 @@ class RawClient:
         self.tape = open(t.path(f"wire/client-{self.name}.jsonl"), "a", encoding="utf-8")
         self.taping = threading.Lock()
         with open(self.stderr_path, "ab") as err:
-            self.process = subprocess.Popen(argv, env=env or t.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                            stderr=err, bufsize=0, start_new_session=True)
+            self.process = subprocess.Popen(
+                argv,
+                env=env or t.env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=err,
+                bufsize=0,
+                start_new_session=True,
+            )
         self.pid = self.process.pid
         self.stdin, self.stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         t.at_end(self.end)
 
-    # Bytes ------------------------------------------------------------------------------------------
+    # Bytes --------------------------------------------------------------------------------------
 
     def _record(self, sender, line, odd=False):
         record = {"from": sender, "at": "client"}
@@ -96,8 +107,11 @@ class RawClient:
     def _read(self):
         parts = []
         while True:
-            # Never blocked in read itself: a blocked reader would hold the pipe open past close_stdout().
-            ready, _, _ = select.select([self.woken] + ([] if self.is_paused else [self.stdout]), [], [])
+            # Never blocked in read itself: a blocked reader would hold the pipe open past
+            # close_stdout().
+            ready, _, _ = select.select(
+                [self.woken] + ([] if self.is_paused else [self.stdout]), [], []
+            )
             if self.woken in ready:
                 os.read(self.woken, 1)
                 if self.is_closed:
@@ -135,7 +149,7 @@ class RawClient:
         line = message if isinstance(message, bytes) else json.dumps(message).encode()
         self.send_bytes(line + b"\n", odd)
 
-    # Messages ---------------------------------------------------------------------------------------
+    # Messages -----------------------------------------------------------------------------------
 
     def request(self, method, params=None, ident=None, odd=False):
         if ident is None:
@@ -148,15 +162,30 @@ class RawClient:
         return ident
 
     def notify(self, method, params=None):
-        self.send({"jsonrpc": "2.0", "method": method, **({"params": params} if params is not None else {})})
+        self.send(
+            {
+                "jsonrpc": "2.0",
+                "method": method,
+                **({"params": params} if params is not None else {}),
+            }
+        )
 
     def call_line(self, tool, raw_arguments, ident, meta=None):
         """The bytes of a tools/call with these arguments, untouched."""
-        return (b'{"jsonrpc":"2.0","id":' + json.dumps(ident).encode() + b',"method":"tools/call","params":{"name":'
-                + json.dumps(tool).encode() + b',"arguments":' + raw_arguments
-                + (b',"_meta":' + json.dumps(meta).encode() if meta else b"") + b"}}")
+        return (
+            b'{"jsonrpc":"2.0","id":'
+            + json.dumps(ident).encode()
+            + b',"method":"tools/call","params":{"name":'
+            + json.dumps(tool).encode()
+            + b',"arguments":'
+            + raw_arguments
+            + (b',"_meta":' + json.dumps(meta).encode() if meta else b"")
+            + b"}}"
+        )
 
-    def call(self, tool="charge", args=None, key=None, ident=None, meta=None, extra=None, odd=False):
+    def call(
+        self, tool="charge", args=None, key=None, ident=None, meta=None, extra=None, odd=False
+    ):
         meta = {**(meta or {}), **({KEY: key} if key is not None else {})}
         params = {"name": tool, "arguments": {} if args is None else args, **(extra or {})}
         if meta:
@@ -170,21 +199,33 @@ class RawClient:
         self.notify("notifications/cancelled", params)
 
     def initialize(self, version="2025-11-25", capabilities=None, seconds=20.0):
-        ident = self.request("initialize", {"protocolVersion": version, "capabilities": capabilities or {},
-                                            "clientInfo": {"name": "raw", "version": "1"}})
+        ident = self.request(
+            "initialize",
+            {
+                "protocolVersion": version,
+                "capabilities": capabilities or {},
+                "clientInfo": {"name": "raw", "version": "1"},
+            },
+        )
         answer = self.answer(ident, seconds)
         if answer.get("result") is None:
             raise Failure(f"initialize was answered {answer}")
         self.notify("notifications/initialized")
         return answer.json["result"]
 
-    # Answers ----------------------------------------------------------------------------------------
+    # Answers ------------------------------------------------------------------------------------
 
     def answers(self, ident):
         """All answers to this id; ids of another type are another id."""
         with self.changed:
-            return [one for one in self.messages if isinstance(one.json, dict) and "method" not in one.json
-                    and one.get("id") == ident and type(one.get("id")) is type(ident)]
+            return [
+                one
+                for one in self.messages
+                if isinstance(one.json, dict)
+                and "method" not in one.json
+                and one.get("id") == ident
+                and type(one.get("id")) is type(ident)
+            ]
 
     def answer(self, ident, seconds=20.0):
         deadline = time.monotonic() + seconds
@@ -193,13 +234,19 @@ class RawClient:
             while True:
                 fresh, seen = self.messages[seen:], len(self.messages)
                 for one in fresh:
-                    if isinstance(one.json, dict) and "method" not in one.json and one.get("id") == ident \
-                            and type(one.get("id")) is type(ident):
+                    if (
+                        isinstance(one.json, dict)
+                        and "method" not in one.json
+                        and one.get("id") == ident
+                        and type(one.get("id")) is type(ident)
+                    ):
                         return one
                 if self.ended:
                     raise Failure(f"the connection ended before request {ident!r} was answered")
                 if time.monotonic() >= deadline:
-                    raise Failure(f"request {ident!r} was not answered in {seconds:g} s; last: {self.messages[-2:]}")
+                    raise Failure(
+                        f"request {ident!r} was not answered in {seconds:g} s; last: {self.messages[-2:]}"
+                    )
                 self.changed.wait(deadline - time.monotonic())
 
     def result(self, ident, seconds=20.0):
@@ -215,7 +262,9 @@ class RawClient:
         return answer.json["error"]
 
     def wait_message(self, fits, what, seconds=20.0):
-        return self.t.wait(lambda: next((one for one in list(self.messages) if fits(one)), None), what, seconds)
+        return self.t.wait(
+            lambda: next((one for one in list(self.messages) if fits(one)), None), what, seconds
+        )
 
     def notifications(self, method):
         return [one.json["params"] for one in list(self.messages) if one.get("method") == method]
@@ -223,7 +272,7 @@ class RawClient:
     def wait_eof(self, seconds=10.0):
         self.t.wait(lambda: self.ended, "end of file on the client's side", seconds)
 
-    # Ends -------------------------------------------------------------------------------------------
+    # Ends ---------------------------------------------------------------------------------------
 
     def close_stdin(self):
         if self.stdin is not None:

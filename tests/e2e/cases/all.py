@@ -1,4 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Importing this registers every test."""
 
-from . import bytes_exact, crash, field_children, field_data, field_hang, field_keys, field_resend, field_state, more, raw, sdk, self_check  # noqa: F401
+from . import (  # noqa: F401
+    bytes_exact,
+    crash,
+    field_children,
+    field_data,
+    field_hang,
+    field_keys,
+    field_resend,
+    field_state,
+    more,
+    raw,
+    sdk,
+    self_check,
+)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Byte fidelity (semantics §8): arguments and results pass byte for byte, live and on replay, whatever their
-numbers, escapes, order and white space look like; only what the contract adds or removes differs."""
+"""Byte fidelity (semantics §8): arguments and results pass byte for byte, live and on replay,
+whatever their numbers, escapes, order and white space look like; only what the contract adds or
+removes differs.
+"""
 
 from rawclient import KEY, rawjson
 from .way import case
@@ -37,25 +39,37 @@ def exact(name, raw):
             client.result(ident)
             echoed = rawjson.find(client.answers(ident)[0].line, "result", "echo")
             t.equal(echoed, raw, f"arguments that came back, call {ident}")
-        t.equal(t.effects()[0]["args"].encode("utf-8", "surrogatepass"), raw, "arguments at the server")
+        t.equal(
+            t.effects()[0]["args"].encode("utf-8", "surrogatepass"), raw, "arguments at the server"
+        )
         if not w.is_bare:
             t.equal(len(t.effects()), 1, "effects")
 
     @case(f"result_{name}", bare="holds", suite="bytes", prefix="bytes_")
     def result(t, w):
         # Three shapes: no _meta of the server's own, one with members, an empty one.
-        shapes = (b'{"content":[],"structuredContent":%s}' % raw, b'{"_meta":{"x/y":%s},"content":[]}' % raw,
-                  b'{ "content" : [ ] , "_meta" : {} , "structuredContent":%s }' % raw)
-        tools = {f"get{n}": {"runs": [[{"result": shape.decode("utf-8", "surrogatepass")}]]}
-                 for n, shape in enumerate(shapes)}
+        shapes = (
+            b'{"content":[],"structuredContent":%s}' % raw,
+            b'{"_meta":{"x/y":%s},"content":[]}' % raw,
+            b'{ "content" : [ ] , "_meta" : {} , "structuredContent":%s }' % raw,
+        )
+        tools = {
+            f"get{n}": {"runs": [[{"result": shape.decode("utf-8", "surrogatepass")}]]}
+            for n, shape in enumerate(shapes)
+        }
         client = w.client({"tools": tools})
         for n, shape in enumerate(shapes):
             for when in ("live", "replayed"):
                 ident = f"{when}-{n}"
-                client.send(client.call_line(f"get{n}", b"{}", ident, {KEY: f"key-result-{name}-{n}"}))
+                client.send(
+                    client.call_line(f"get{n}", b"{}", ident, {KEY: f"key-result-{name}-{n}"})
+                )
                 client.result(ident)
                 got = rawjson.find(client.answers(ident)[0].line, "result")
-                t.true(shape in stripped(got), f"result {n}, {when}: got {got[:500]!r}, wanted {shape[:500]!r} and ours")
+                t.true(
+                    shape in stripped(got),
+                    f"result {n}, {when}: got {got[:500]!r}, wanted {shape[:500]!r} and ours",
+                )
 
     return arguments, result
 
@@ -79,18 +93,32 @@ for _name, _raw in ODD.items():
 
 @case("lone_surrogates_in_a_result", bare="holds", suite="bytes", prefix="bytes_")
 def lone_in_result(t, w):
-    """Lone surrogate escapes are legal JSON text that JavaScript peers send: a result with them passes."""
+    """Lone surrogate escapes are legal JSON text that JavaScript peers send: a result with them
+    passes.
+    """
     shape = b'{"content":[],"structuredContent":' + LONE + b"}"
     client = w.client({"tools": {"get": {"runs": [[{"result": shape.decode()}]]}}})
     for ident in (800, 801):
         client.send(client.call_line("get", b"{}", ident, {KEY: "key-lone"}))
         client.result(ident)
-        t.true(shape in stripped(rawjson.find(client.answers(ident)[0].line, "result")), "the same bytes")
+        t.true(
+            shape in stripped(rawjson.find(client.answers(ident)[0].line, "result")),
+            "the same bytes",
+        )
 
 
 @case("lone_surrogates_of_a_read_only_tool", bare="holds", suite="bytes", prefix="bytes_")
 def lone_unguarded(t, w):
-    client = w.client({"tools": {"look": {"listing": {"annotations": {"readOnlyHint": True}}, "runs": [[{"echo": True}]]}}})
+    client = w.client(
+        {
+            "tools": {
+                "look": {
+                    "listing": {"annotations": {"readOnlyHint": True}},
+                    "runs": [[{"echo": True}]],
+                }
+            }
+        }
+    )
     client.result(client.request("tools/list"))
     client.send(client.call_line("look", LONE, 800))
     client.result(800)
@@ -104,10 +132,16 @@ def refused(t, w):
     for ident, raw in enumerate((LONE, rb'{"a":1,"a":2}', rb'{"a":{"b":1,"\u0062":2}}'), 800):
         client.send(client.call_line("charge", raw, ident), odd=True)
         t.equal(client.error(ident)["code"], -32602, f"error code for {raw}")
-    client.send(b'{"jsonrpc":"2.0","id":810,"method":"tools/call","params":{"name":"charge","arguments":{"a":"\xc3("}}}',
-                odd=True)
-    client.wait_message(lambda one: one.get("error") and one.json["error"]["code"] in (-32700, -32600, -32602)
-                        and one.get("id") in (None, 810), "an error for invalid UTF-8")
+    client.send(
+        b'{"jsonrpc":"2.0","id":810,"method":"tools/call","params":{"name":"charge","arguments":{"a":"\xc3("}}}',
+        odd=True,
+    )
+    client.wait_message(
+        lambda one: one.get("error")
+        and one.json["error"]["code"] in (-32700, -32600, -32602)
+        and one.get("id") in (None, 810),
+        "an error for invalid UTF-8",
+    )
     client.result(client.request("ping", ident=820))
     t.equal(t.effects(), [], "effects")
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The built program SIGKILLed at every point that the sources name (HX_CRASH_POINT), started again, and
-checked against the effects file, which did not crash. Needs a build with the option crash_points.
+"""The built program SIGKILLed at every point that the sources name (HX_CRASH_POINT), started
+again, and checked against the effects file, which did not crash. Needs a build with the option
+crash_points.
 
-Three histories lead to the points: keyed calls of an opaque, an idempotent and a keyed tool, one with a
-result that goes to a file of its own; the recovery of a call whose keeper was killed before; and an outcome
-that comes while the ledger is locked by another program, so that it goes to the spool.
+Three histories lead to the points: keyed calls of an opaque, an idempotent and a keyed tool, one
+with a result that goes to a file of its own; the recovery of a call whose keeper was killed
+before; and an outcome that comes while the ledger is locked by another program, so that it goes
+to the spool.
 """
 
 import glob
@@ -19,8 +21,12 @@ from rawclient import RawClient
 from .way import Way, code
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "src")
-RULES = ("--tool", "idem*: class=idempotent", "--tool",
-         "keyed*: class=keyed effect_key=/effect dedupe_horizon=1h")
+RULES = (
+    "--tool",
+    "idem*: class=idempotent",
+    "--tool",
+    "keyed*: class=keyed effect_key=/effect dedupe_horizon=1h",
+)
 TOOLS = ("opaque", "idem", "keyed", "opaque_big")
 VISITS = 3
 
@@ -44,12 +50,20 @@ class History:
         self.t, self.round, self.told = t, round_name, {}
         big = [[{"text": "x" * 300000 + " receipt $RECEIPT"}]]
         # Not one tool per round: the effects are told apart by their key argument.
-        self.script = {"tools": {tool: {"runs": big} if tool.endswith("big") else {} for tool in TOOLS}}
+        self.script = {
+            "tools": {tool: {"runs": big} if tool.endswith("big") else {} for tool in TOOLS}
+        }
         self.way = Way(t, "hapax")
-        self.argv = self.way.argv(self.script, *RULES, ledger=t.path(f"ledger-{round_name}"), orphan="10s")
+        self.argv = self.way.argv(
+            self.script, *RULES, ledger=t.path(f"ledger-{round_name}"), orphan="10s"
+        )
 
     def effects(self, tool):
-        return [effect for effect in self.t.effects(tool) if json.loads(effect["args"])["round"] == self.round]
+        return [
+            effect
+            for effect in self.t.effects(tool)
+            if json.loads(effect["args"])["round"] == self.round
+        ]
 
     def call(self, client, tool):
         ident = client.call(tool, {"round": self.round}, key=key_of(tool, self.round))
@@ -77,19 +91,31 @@ class History:
         client = RawClient(self.t, self.argv)
         client.initialize()
         for tool in TOOLS:
-            result = self.way.poll(client, tool, {"round": self.round}, key_of(tool, self.round)) \
-                if not tool.startswith("opaque") else self.call(client, tool)
+            result = (
+                self.way.poll(client, tool, {"round": self.round}, key_of(tool, self.round))
+                if not tool.startswith("opaque")
+                else self.call(client, tool)
+            )
             effects = self.effects(tool)
             where = f"{tool} in round {self.round}"
             if code(result) is None:
                 if tool in self.told:
-                    self.t.true(result["content"] == self.told[tool], f"{where}: another result than was told")
-                self.t.true(effects[-1]["receipt"] in json.dumps(result), f"{where}: not the result of what ran")
+                    self.t.true(
+                        result["content"] == self.told[tool],
+                        f"{where}: another result than was told",
+                    )
+                self.t.true(
+                    effects[-1]["receipt"] in json.dumps(result),
+                    f"{where}: not the result of what ran",
+                )
             else:
                 self.t.equal(code(result), "OUTCOME_UNKNOWN", f"{where}: code")
                 self.t.true(tool not in self.told, f"{where}: told success before, now unknown")
             limit = 1 if tool.startswith("opaque") else 2
-            self.t.true(1 - (code(result) is not None) <= len(effects) <= limit, f"{where}: {len(effects)} effects")
+            self.t.true(
+                1 - (code(result) is not None) <= len(effects) <= limit,
+                f"{where}: {len(effects)} effects",
+            )
             if tool == "keyed":
                 keys = {json.loads(effect["args"])["effect"] for effect in effects}
                 self.t.equal(len(keys), 1, f"{where}: effect keys {keys}")
@@ -114,12 +140,16 @@ def recovery(t, point):
     for visit in range(1, VISITS + 1):
         history = History(t, f"c{visit}")
         history.script["tools"]["opaque"] = {"runs": [[{"wait": "never"}]]}
-        history.argv = history.way.argv(history.script, *RULES, ledger=t.path(f"ledger-c{visit}"), orphan="10s")
+        history.argv = history.way.argv(
+            history.script, *RULES, ledger=t.path(f"ledger-c{visit}"), orphan="10s"
+        )
         client = RawClient(t, history.argv)
         client.initialize()
         client.call("opaque", {"round": history.round}, key=key_of("opaque", history.round))
         t.wait(lambda: history.effects("opaque"), "the effect")
-        keepers = processes.Family(t.mark, t.surroundings.hapax, t.path(f"ledger-c{visit}"), client.pid).keepers
+        keepers = processes.Family(
+            t.mark, t.surroundings.hapax, t.path(f"ledger-c{visit}"), client.pid
+        ).keepers
         processes.kill(keepers[0], t.surroundings.hapax)
         client.wait_eof(5)
         if not history.run(f"{point}:{visit}"):
@@ -134,8 +164,11 @@ def spool(t, point):
     ledger = t.path("ledger-s")
     t.ledger = ledger
     w = Way(t, "hapax")
-    argv = w.argv({"tools": {"charge": {"runs": [[{"wait": "release"}, {"text": "receipt $RECEIPT"}]]}}},
-                  ledger=ledger, orphan="10s")
+    argv = w.argv(
+        {"tools": {"charge": {"runs": [[{"wait": "release"}, {"text": "receipt $RECEIPT"}]]}}},
+        ledger=ledger,
+        orphan="10s",
+    )
     client = RawClient(t, argv, env={**t.env, "HAPAX_CRASH_AT": point})
     client.initialize()
     client.call(key="key-of-the-spool", args={"round": "s"})

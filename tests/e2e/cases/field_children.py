@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Field cases, group G: child processes. What is started, what is shared, and that all of it goes."""
+"""Field cases, group G: child processes. What is started, what is shared, and that all of it
+goes.
+"""
 
 import concurrent.futures
 import subprocess
@@ -13,8 +15,11 @@ RELEASED = [[{"wait": "release"}, {"text": "receipt $RECEIPT"}]]
 
 def assert_all_gone(t, seconds, why):
     begin = t.clock()
-    t.wait(lambda: not processes.marked(t.mark), f"{why}: {[processes.command_line(p) for p in processes.marked(t.mark)]}",
-           seconds + 3)  # three seconds of grace for a machine busy with other tests
+    t.wait(
+        lambda: not processes.marked(t.mark),
+        f"{why}: {[processes.command_line(p) for p in processes.marked(t.mark)]}",
+        seconds + 3,
+    )  # three seconds of grace for a machine busy with other tests
     return t.clock() - begin
 
 
@@ -124,7 +129,9 @@ def dead_child(t, w):
 
 @case("098_end_of_input_ends_everything")
 def end_ends_all(t, w):
-    """A server that ignores end of input and TERM, under a shell, with a grandchild on its pipes: all gone."""
+    """A server that ignores end of input and TERM, under a shell, with a grandchild on its pipes:
+    all gone.
+    """
     script = {"on_eof": "ignore", "ignore_term": True, "grandchild": True}
     client = w.client(script, wrapper=True)
     client.result(client.call())
@@ -162,7 +169,9 @@ def both_killed(t, w):
 
 @case("stderr_of_the_server_is_relayed", prefix="more_", suite="more")
 def stderr_relayed(t, w):
-    """What the server says on stderr reaches the client's stderr, but the server does not hold that descriptor."""
+    """What the server says on stderr reaches the client's stderr, but the server does not hold
+    that descriptor.
+    """
     client = w.client({"start": [{"stderr": "hello from the server"}]})
 
     def said():
@@ -170,14 +179,26 @@ def stderr_relayed(t, w):
             return "hello from the server" in file.read()
 
     t.wait(said, "the server's stderr line on ours")
-    t.true(not processes.holds_file(w.server_pid(), client.stderr_path), "the server holds the client's stderr")
+    t.true(
+        not processes.holds_file(w.server_pid(), client.stderr_path),
+        "the server holds the client's stderr",
+    )
 
 
 @case("client_is_not_kept_waiting", prefix="more_", suite="more")
 def not_kept_waiting(t, w):
-    """`hapax run` under a caller that waits for end of file on stdout and stderr: both end with the front."""
+    """`hapax run` under a caller that waits for end of file on stdout and stderr: both end with
+    the front.
+    """
     client = w.client()
     argv = client.argv
-    done = subprocess.run(argv, env=t.env, input=b"", stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20,
-                          check=False)
+    done = subprocess.run(
+        argv,
+        env=t.env,
+        input=b"",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=20,
+        check=False,
+    )
     t.equal(done.returncode, 0, f"exit status on empty input ({done.stderr[-200:]!r})")

@@ -13,12 +13,24 @@ KEY = "0190a0a0-0000-7000-8000-0000000004"
 
 @case("102_noise_between_frames", bare="breaks")
 def noise(t, w):
-    """Banner, blank line, colour codes before and between frames: every frame arrives, no noise does."""
+    """Banner, blank line, colour codes before and between frames: every frame arrives, no noise
+    does.
+    """
     noise_lines = ["Server v1.2 started", "", "   ", "\x1b[32mready\x1b[0m", "[info] {not json}"]
-    client = w.client({"start": [{"noise": noise_lines}],
-                       "tools": {"charge": {"runs": [[{"noise": noise_lines}, {"text": "one"}, {"noise": noise_lines}]]}}})
+    client = w.client(
+        {
+            "start": [{"noise": noise_lines}],
+            "tools": {
+                "charge": {
+                    "runs": [[{"noise": noise_lines}, {"text": "one"}, {"noise": noise_lines}]]
+                }
+            },
+        }
+    )
     for n in range(3):
-        t.equal(client.result(client.call(args={"n": n}))["content"][0]["text"], "one", f"answer {n}")
+        t.equal(
+            client.result(client.call(args={"n": n}))["content"][0]["text"], "one", f"answer {n}"
+        )
     for message in client.messages:
         t.true(isinstance(message.json, dict), f"only messages reach the client, not {message}")
     t.equal(len(t.lines("starts")), 1, "starts of the server")
@@ -30,16 +42,36 @@ def noise(t, w):
 @case("103_lines_that_look_like_json", bare="breaks")
 def look_like_json(t, w):
     """`{not json`, `[1,2]`, `{"a":1}`: dropped, the connection stays."""
-    client = w.client({"tools": {"charge": {"runs": [
-        [{"raw": "{not json\n"}, {"raw": "[1,2]\n"}, {"raw": '{"a":1}\n'}, {"raw": "null\n"}, {"raw": '"$ID"\n'},
-         {"raw": '{"jsonrpc":"2.0","id":424242,"result":{}}\n'}, {"raw": '{"jsonrpc":"2.0","id":null,"result":{}}\n'},
-         {"raw": '{"jsonrpc":"2.0","id":"$ID","result":{"content":[]}}\n'}, {"text": "real"}]]}}})
+    client = w.client(
+        {
+            "tools": {
+                "charge": {
+                    "runs": [
+                        [
+                            {"raw": "{not json\n"},
+                            {"raw": "[1,2]\n"},
+                            {"raw": '{"a":1}\n'},
+                            {"raw": "null\n"},
+                            {"raw": '"$ID"\n'},
+                            {"raw": '{"jsonrpc":"2.0","id":424242,"result":{}}\n'},
+                            {"raw": '{"jsonrpc":"2.0","id":null,"result":{}}\n'},
+                            {"raw": '{"jsonrpc":"2.0","id":"$ID","result":{"content":[]}}\n'},
+                            {"text": "real"},
+                        ]
+                    ]
+                }
+            }
+        }
+    )
     ident = client.call()
     t.equal(client.result(ident)["content"][0]["text"], "real", "answer")
     client.result(client.request("ping"))
     t.equal(len(client.answers(ident)), 1, "answers to the call")
     for message in client.messages:
-        t.true(message.get("jsonrpc") == "2.0" and message.get("id") != 424242, f"only messages, not {message}")
+        t.true(
+            message.get("jsonrpc") == "2.0" and message.get("id") != 424242,
+            f"only messages, not {message}",
+        )
 
 
 @case("104_noise_is_logged")
@@ -63,7 +95,10 @@ def long_lines(t, w):
     client = w.client({"tools": {f"line{size}": {"runs": [[{"line": size}]]} for size in sizes}})
     for size in sizes:
         text = client.result(client.call(f"line{size}"))["content"][0]["text"]
-        t.true(size - 200 < len(text) < size and set(text) == {"x"}, f"text of a {size} byte line: {len(text)} bytes")
+        t.true(
+            size - 200 < len(text) < size and set(text) == {"x"},
+            f"text of a {size} byte line: {len(text)} bytes",
+        )
 
 
 @case("106_three_long_lines_at_once", bare="holds")
@@ -78,11 +113,15 @@ def three_long(t, w):
 
 @case("hundred_megabytes_on_one_line", prefix="more_", suite="more")
 def hundred_megabytes(t, w):
-    """A line of 100 MB is beyond result_max: it happened, its result is not kept; the neighbours are unharmed."""
+    """A line of 100 MB is beyond result_max: it happened, its result is not kept; the neighbours
+    are unharmed.
+    """
     client = w.client({"tools": {"dump": {"runs": [[{"big": 100_000_000}]]}}})
     result = client.result(client.call("dump"), 120)
-    t.true(code(result) == "RESULT_UNAVAILABLE" or len(result["content"][0]["text"]) == 100_000_000,
-           f"whole or plainly refused: {str(result)[:300]}")
+    t.true(
+        code(result) == "RESULT_UNAVAILABLE" or len(result["content"][0]["text"]) == 100_000_000,
+        f"whole or plainly refused: {str(result)[:300]}",
+    )
     client.result(client.call("other"))
     t.equal(len(t.lines("starts")), 1, "starts of the server")
 
@@ -102,20 +141,35 @@ def slow_reader(t, w):
 @case("110_content_length_framing")
 def content_length(t, w):
     """A server, then a client, that speaks Content-Length headers: a clear end, no hang."""
-    client = w.client({"tools": {"charge": {"runs": [
-        [{"raw": 'Content-Length: 40\r\n\r\n'}, {"text": "after the header"}]]}}})
-    t.equal(client.result(client.call())["content"][0]["text"], "after the header", "answer after the noise")
+    client = w.client(
+        {
+            "tools": {
+                "charge": {
+                    "runs": [[{"raw": "Content-Length: 40\r\n\r\n"}, {"text": "after the header"}]]
+                }
+            }
+        }
+    )
+    t.equal(
+        client.result(client.call())["content"][0]["text"],
+        "after the header",
+        "answer after the noise",
+    )
     other = RawClient(t, client.argv)
     body = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
     other.send_bytes(b"Content-Length: %d\r\n\r\n" % len(body) + body + b"\n")
-    other.wait_message(lambda one: one.get("error") and one.json["error"]["code"] == -32700, "a parse error")
+    other.wait_message(
+        lambda one: one.get("error") and one.json["error"]["code"] == -32700, "a parse error"
+    )
 
 
 @case("117_big_integers_in_results", bare="holds")
 def big_integers(t, w):
     """9007199254740993 in text, structured content and _meta: the same digits, live and replayed."""
-    raw = ('{"content":[{"type":"text","text":"9007199254740993"}],"structuredContent":{"id":9007199254740993},'
-           '"_meta":{"example.com/n":9007199254740993}}')
+    raw = (
+        '{"content":[{"type":"text","text":"9007199254740993"}],"structuredContent":{"id":9007199254740993},'
+        '"_meta":{"example.com/n":9007199254740993}}'
+    )
     client = w.client({"tools": {"get": {"runs": [[{"result": raw}]]}}})
     lines = []
     for _ in range(2):
@@ -154,13 +208,19 @@ def sixty_four_bits(t, w):
 
 @case("121_ids_that_differ_beyond_2_53")
 def differ_by_one(t, w):
-    """Same key, ids that a double cannot tell apart: a conflict, not a replay. Without a key: two operations."""
+    """Same key, ids that a double cannot tell apart: a conflict, not a replay. Without a key: two
+    operations.
+    """
     client = w.client({"tools": {"delete": {}}})
     meta = {"dev.hapax/idempotencyKey": KEY + "21"}
     client.send(client.call_line("delete", b'{"id":9007199254740993}', 900, meta))
     client.result(900)
     client.send(client.call_line("delete", b'{"id":9007199254740992}', 901, meta))
-    t.equal(client.error(901)["data"]["type"], "idempotency_key_conflict", "the second id under the same key")
+    t.equal(
+        client.error(901)["data"]["type"],
+        "idempotency_key_conflict",
+        "the second id under the same key",
+    )
     client.send(client.call_line("delete", b'{"id":9007199254740993.0}', 902, meta))
     client.result(902)
     t.equal(len(t.effects()), 1, "effects: the same number written otherwise is the same call")
@@ -177,8 +237,14 @@ def byte_by_byte(t, w):
 
 @case("124_invalid_utf8_reply")
 def invalid_utf8(t, w):
-    """Raw 0xC7 0xD1 in a reply: the caller is told at once, nothing invalid is forwarded, others are served."""
-    head = b'{"jsonrpc":"2.0","id":'.hex() + "$ID" + b',"result":{"content":[{"type":"text","text":"'.hex()
+    """Raw 0xC7 0xD1 in a reply: the caller is told at once, nothing invalid is forwarded, others
+    are served.
+    """
+    head = (
+        b'{"jsonrpc":"2.0","id":'.hex()
+        + "$ID"
+        + b',"result":{"content":[{"type":"text","text":"'.hex()
+    )
     client = w.client({"tools": {"bad": {"runs": [[{"hex": head + "c7d1" + b'"}]}}\n'.hex()}]]}}})
     answer = client.answer(client.call("bad", key=KEY + "24"))
     answer.line.decode("utf-8")
@@ -202,18 +268,42 @@ def truncated(t, w):
 def ids(t, w):
     """Ids come back with their type and value; two hundred digits or one."""
     client = w.client()
-    for ident in ("abc", "1", 1, 0, -1, 9007199254740993, "x" * 1024, "", "\u00e9\U0001f600", "a\"b\\c\n"):
-        t.equal(client.result(client.call(args={"id": str(ident)}, ident=ident)).get("isError", False), False,
-                f"result for id {str(ident)[:20]!r}")
+    for ident in (
+        "abc",
+        "1",
+        1,
+        0,
+        -1,
+        9007199254740993,
+        "x" * 1024,
+        "",
+        "\u00e9\U0001f600",
+        'a"b\\c\n',
+    ):
+        t.equal(
+            client.result(client.call(args={"id": str(ident)}, ident=ident)).get("isError", False),
+            False,
+            f"result for id {str(ident)[:20]!r}",
+        )
         t.equal(len(client.answers(ident)), 1, f"answers to id {str(ident)[:20]!r}")
 
 
 @case("125_null_id_is_refused")
 def null_id(t, w):
     client = w.client()
-    client.send({"jsonrpc": "2.0", "id": None, "method": "tools/call", "params": {"name": "charge", "arguments": {}}},
-                odd=True)
-    client.wait_message(lambda one: one.get("error") and one.json["error"]["code"] == -32600, "an invalid request error")
+    client.send(
+        {
+            "jsonrpc": "2.0",
+            "id": None,
+            "method": "tools/call",
+            "params": {"name": "charge", "arguments": {}},
+        },
+        odd=True,
+    )
+    client.wait_message(
+        lambda one: one.get("error") and one.json["error"]["code"] == -32600,
+        "an invalid request error",
+    )
     t.equal(t.effects(), [], "effects")
 
 
@@ -223,12 +313,14 @@ def two_ids(t, w):
     client.call("echo", {"n": 1}, ident=500)
     client.call("echo", {"n": 2}, ident="500")
     t.equal(client.result(500)["echo"], {"n": 1}, "answer to 500")
-    t.equal(client.result("500")["echo"], {"n": 2}, "answer to \"500\"")
+    t.equal(client.result("500")["echo"], {"n": 2}, 'answer to "500"')
 
 
 @case("128_same_id_for_everything")
 def same_id(t, w):
-    """A client that numbers everything 1, one after the other: each answer is that of its own call."""
+    """A client that numbers everything 1, one after the other: each answer is that of its own
+    call.
+    """
     client = w.client({"tools": {"echo": {"runs": [[{"echo": True}]]}}})
     for n in range(50):
         before = len(client.answers(1))
@@ -251,19 +343,31 @@ def two_clients(t, w):
             t.equal(client.result(1000 + n)["echo"], {"who": who, "n": n}, "answer")
 
 
-RICH = {"content": [{"type": "text", "text": "no", "annotations": {"audience": ["user"]}, "vendor": 1},
-                    {"type": "image", "data": base64.b64encode(b"png").decode(), "mimeType": "image/png"},
-                    {"type": "audio", "data": base64.b64encode(b"wav").decode(), "mimeType": "audio/wav"}],
-        "isError": True, "structuredContent": {"a": [1, None, {"b": 2}]}, "vendorExtra": {"x": [True]},
-        "_meta": {"example.com/m": 1}}
+RICH = {
+    "content": [
+        {"type": "text", "text": "no", "annotations": {"audience": ["user"]}, "vendor": 1},
+        {"type": "image", "data": base64.b64encode(b"png").decode(), "mimeType": "image/png"},
+        {"type": "audio", "data": base64.b64encode(b"wav").decode(), "mimeType": "audio/wav"},
+    ],
+    "isError": True,
+    "structuredContent": {"a": [1, None, {"b": 2}]},
+    "vendorExtra": {"x": [True]},
+    "_meta": {"example.com/m": 1},
+}
 
 
 @case("130_everything_in_a_result_passes", bare="holds")
 def rich_result(t, w):
-    """Error flag, unknown fields, _meta, structured content, image, audio: all there, live and on replay."""
+    """Error flag, unknown fields, _meta, structured content, image, audio: all there, live and on
+    replay.
+    """
     client = w.client({"tools": {"rich": {"runs": [[{"result": json.dumps(RICH)}]]}}})
     for when in ("live", "replayed"):
-        t.equal(without_ours(client.result(client.call("rich", key=KEY + "30"))), RICH, f"result, {when}")
+        t.equal(
+            without_ours(client.result(client.call("rich", key=KEY + "30"))),
+            RICH,
+            f"result, {when}",
+        )
     if not w.is_bare:
         t.equal(len(t.effects()), 1, "effects")
 
@@ -273,26 +377,44 @@ def request_meta(t, w):
     client = w.client()
     client.result(client.call(meta={"example.com/trace": {"a": 1}, "traceparent": "00-x"}))
     meta = t.effects()[0]["meta"] or {}
-    t.equal({name: meta.get(name) for name in ("example.com/trace", "traceparent")},
-            {"example.com/trace": {"a": 1}, "traceparent": "00-x"}, "_meta at the server")
+    t.equal(
+        {name: meta.get(name) for name in ("example.com/trace", "traceparent")},
+        {"example.com/trace": {"a": 1}, "traceparent": "00-x"},
+        "_meta at the server",
+    )
 
 
-LISTING = {"title": "T", "description": "d", "inputSchema": {"type": "object", "x": 1.0},
-           "outputSchema": {"type": "object"}, "annotations": {"readOnlyHint": False, "title": "t"},
-           "icons": [{"src": "data:,"}], "_meta": {"a": 1}, "vendor": [1]}
+LISTING = {
+    "title": "T",
+    "description": "d",
+    "inputSchema": {"type": "object", "x": 1.0},
+    "outputSchema": {"type": "object"},
+    "annotations": {"readOnlyHint": False, "title": "t"},
+    "icons": [{"src": "data:,"}],
+    "_meta": {"a": 1},
+    "vendor": [1],
+}
 
 
 @case("132_tool_listing_unchanged", bare="holds")
 def listing(t, w):
     client = w.client({"tools": {"a": {"listing": LISTING}, "b": {}}})
     tools = client.result(client.request("tools/list"))["tools"]
-    t.equal([tool for tool in tools if tool["name"] == "a"], [{"name": "a", **LISTING}], "listing of a")
+    t.equal(
+        [tool for tool in tools if tool["name"] == "a"], [{"name": "a", **LISTING}], "listing of a"
+    )
     t.equal([tool["name"] for tool in tools], ["a", "b"], "names")
 
 
 @case("133_annotations_unchanged", bare="holds")
 def annotations(t, w):
-    hints = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False, "x": 1}
+    hints = {
+        "readOnlyHint": True,
+        "destructiveHint": False,
+        "idempotentHint": True,
+        "openWorldHint": False,
+        "x": 1,
+    }
     client = w.client({"tools": {"a": {"listing": {"annotations": hints}}}})
     (tool,) = client.result(client.request("tools/list"))["tools"]
     t.equal(tool["annotations"], hints, "annotations")
@@ -300,15 +422,29 @@ def annotations(t, w):
 
 @case("134_handshake_unchanged", bare="holds")
 def handshake(t, w):
-    """Instructions, version, icons, capabilities and unknown fields of the handshake pass; for every revision."""
+    """Instructions, version, icons, capabilities and unknown fields of the handshake pass; for
+    every revision.
+    """
     for version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"):
-        hello = {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}, "logging": {}},
-                 "serverInfo": {"name": "s", "version": "9.9.9", "title": "S", "icons": [{"src": "data:,"}]},
-                 "instructions": "read me", "vendor": {"a": 1}}
+        hello = {
+            "protocolVersion": version,
+            "capabilities": {"tools": {"listChanged": True}, "logging": {}},
+            "serverInfo": {
+                "name": "s",
+                "version": "9.9.9",
+                "title": "S",
+                "icons": [{"src": "data:,"}],
+            },
+            "instructions": "read me",
+            "vendor": {"a": 1},
+        }
         client = RawClient(t, w.argv({"result": json.dumps(hello)}), name=f"v{version}")
         got = without_ours(client.initialize(version))
         extra = set(got.get("capabilities", {})) - set(hello["capabilities"])
-        for name in extra & {"experimental", "extensions"}:  # Hapax may announce its own extension here
+        for name in extra & {
+            "experimental",
+            "extensions",
+        }:  # Hapax may announce its own extension here
             del got["capabilities"][name]
         t.equal(got, hello, f"handshake of {version}")
 
@@ -316,8 +452,13 @@ def handshake(t, w):
 @case("135_our_errors_carry_the_callers_id")
 def errors_carry_ids(t, w):
     """Each error that Hapax makes has the caller's own id, of its own type."""
-    client = w.client({"tools": {"dies": {"runs": [[{"exit": 1}]]}, "mute": {"runs": [[{"wait": "never"}]]}}},
-                      "--tool", "mute: timeout=500ms", "--tool", "keyed: repeat=require_key")
+    client = w.client(
+        {"tools": {"dies": {"runs": [[{"exit": 1}]]}, "mute": {"runs": [[{"wait": "never"}]]}}},
+        "--tool",
+        "mute: timeout=500ms",
+        "--tool",
+        "keyed: repeat=require_key",
+    )
     client.result(client.call("charge", {"n": 1}, key=KEY + "35", ident="first"))
     client.error(client.call("charge", {"n": 2}, key=KEY + "35", ident="conflict"))
     client.error(client.call("charge", key="null", ident="invalid"))
@@ -334,14 +475,24 @@ def errors_carry_ids(t, w):
 def batch(t, w):
     """A batch of the one revision that has them: one answer per request, one effect per call."""
     client = w.client({"tools": {"charge": {}}}, version="2025-03-26")
-    calls = [{"jsonrpc": "2.0", "id": 700 + n, "method": "tools/call", "params": {"name": "charge", "arguments": {"n": n}}}
-             for n in range(3)]
+    calls = [
+        {
+            "jsonrpc": "2.0",
+            "id": 700 + n,
+            "method": "tools/call",
+            "params": {"name": "charge", "arguments": {"n": n}},
+        }
+        for n in range(3)
+    ]
     client.send([*calls, {"jsonrpc": "2.0", "id": 710, "method": "ping"}])
 
     def answered():
-        found = [one for message in list(client.messages)
-                 for one in (message.json if isinstance(message.json, list) else [message.json])
-                 if isinstance(one, dict) and one.get("id") in (700, 701, 702, 710)]
+        found = [
+            one
+            for message in list(client.messages)
+            for one in (message.json if isinstance(message.json, list) else [message.json])
+            if isinstance(one, dict) and one.get("id") in (700, 701, 702, 710)
+        ]
         return sorted(one["id"] for one in found) == [700, 701, 702, 710]
 
     t.wait(answered, "one answer for each of the batch")
@@ -351,45 +502,100 @@ def batch(t, w):
 @case("batch_elsewhere_is_refused", prefix="more_", suite="more")
 def no_batch(t, w):
     client = w.client({"tools": {"charge": {}}}, version="2025-11-25")
-    client.send(json.dumps([{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-                             "params": {"name": "charge", "arguments": {}}}]).encode(), odd=True)
-    client.wait_message(lambda one: one.get("error") and one.json["error"]["code"] == -32600, "an invalid request error")
+    client.send(
+        json.dumps(
+            [
+                {
+                    "jsonrpc": "2.0",
+                    "id": 1,
+                    "method": "tools/call",
+                    "params": {"name": "charge", "arguments": {}},
+                }
+            ]
+        ).encode(),
+        odd=True,
+    )
+    client.wait_message(
+        lambda one: one.get("error") and one.json["error"]["code"] == -32600,
+        "an invalid request error",
+    )
     client.result(client.request("ping", ident="after"))
     t.equal(t.effects(), [], "effects")
 
 
 @case("requests_of_the_server_reach_the_caller", prefix="more_", suite="more", bare="holds")
 def server_requests(t, w):
-    """A question of the server in a call goes to the client, the answer to the server, ids mapped both ways."""
-    ask = {"method": "elicitation/create", "params": {"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}}}
-    client = w.client({"tools": {"charge": {"runs": [[{"ask": ask}, {"text": "asked"}]]}}},
-                      capabilities={"elicitation": {}})
+    """A question of the server in a call goes to the client, the answer to the server, ids mapped
+    both ways.
+    """
+    ask = {
+        "method": "elicitation/create",
+        "params": {"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}},
+    }
+    client = w.client(
+        {"tools": {"charge": {"runs": [[{"ask": ask}, {"text": "asked"}]]}}},
+        capabilities={"elicitation": {}},
+    )
     ident = client.call()
-    question = client.wait_message(lambda one: one.get("method") == "elicitation/create", "the question")
+    question = client.wait_message(
+        lambda one: one.get("method") == "elicitation/create", "the question"
+    )
     t.equal(without_ours(question.json["params"])["message"], "sure?", "question")
-    client.send({"jsonrpc": "2.0", "id": question.json["id"], "result": {"action": "accept", "content": {}}})
+    client.send(
+        {"jsonrpc": "2.0", "id": question.json["id"], "result": {"action": "accept", "content": {}}}
+    )
     t.equal(client.result(ident)["content"][0]["text"], "asked", "answer")
-    t.equal(json.loads(t.lines("answers")[0])["id"], "stub-1", "the id that the server gave its question")
+    t.equal(
+        json.loads(t.lines("answers")[0])["id"],
+        "stub-1",
+        "the id that the server gave its question",
+    )
 
 
 @case("unknown_methods_pass", prefix="more_", suite="more", bare="holds")
 def unknown_methods(t, w):
     """A vendor method and its error, byte for byte."""
-    client = w.client({"methods": {"vendor/thing": [{"result": '{"n":1.0,"s":"\\u0041"}'}],
-                                   "vendor/fails": [{"error": '{"code":-31999,"message":"m","data":{"d":1e400}}'}]}})
+    client = w.client(
+        {
+            "methods": {
+                "vendor/thing": [{"result": '{"n":1.0,"s":"\\u0041"}'}],
+                "vendor/fails": [{"error": '{"code":-31999,"message":"m","data":{"d":1e400}}'}],
+            }
+        }
+    )
     ident = client.request("vendor/thing", {"x": 1})
     client.result(ident)
-    t.equal(rawjson.find(client.answers(ident)[0].line, "result"), b'{"n":1.0,"s":"\\u0041"}', "result")
+    t.equal(
+        rawjson.find(client.answers(ident)[0].line, "result"), b'{"n":1.0,"s":"\\u0041"}', "result"
+    )
     ident = client.request("vendor/fails")
     client.error(ident)
-    t.equal(rawjson.find(client.answers(ident)[0].line, "error"), b'{"code":-31999,"message":"m","data":{"d":1e400}}',
-            "error")
+    t.equal(
+        rawjson.find(client.answers(ident)[0].line, "error"),
+        b'{"code":-31999,"message":"m","data":{"d":1e400}}',
+        "error",
+    )
 
 
 @case("duplicate_and_late_answers", prefix="more_", suite="more")
 def duplicate_answers(t, w):
-    """A server that answers twice, and one that answers another's id: the client sees one answer per request."""
-    client = w.client({"tools": {"twice": {"runs": [[{"text": "one"}, {"raw": '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}\n'}]]}}})
+    """A server that answers twice, and one that answers another's id: the client sees one answer
+    per request.
+    """
+    client = w.client(
+        {
+            "tools": {
+                "twice": {
+                    "runs": [
+                        [
+                            {"text": "one"},
+                            {"raw": '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}\n'},
+                        ]
+                    ]
+                }
+            }
+        }
+    )
     ident = client.call("twice")
     t.equal(client.result(ident)["content"][0]["text"], "one", "the first answer counts")
     client.result(client.request("ping"))
@@ -400,19 +606,36 @@ def duplicate_answers(t, w):
 @case("server_that_writes_before_it_reads", prefix="more_", suite="more", bare="holds")
 def writes_first(t, w):
     """A server that sends 200 KB of notifications before it reads anything: no deadlock."""
-    note = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"' + "x" * 1000 + '"}}\n'
-    client = w.client({"start": [{"raw": note}] * 200, "capabilities": {"tools": {}, "logging": {}}})
+    note = (
+        '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"'
+        + "x" * 1000
+        + '"}}\n'
+    )
+    client = w.client(
+        {"start": [{"raw": note}] * 200, "capabilities": {"tools": {}, "logging": {}}}
+    )
     client.result(client.call())
 
 
 @case("server_that_reads_nothing_for_a_while", prefix="more_", suite="more", bare="holds")
 def reads_late(t, w):
     """A server stops reading while 400 KB are sent to it: when it reads again, all is answered."""
-    client = w.client({"tools": {"stop": {"runs": [[{"stop_reading": "read"}, {"text": "stopped"}]]}, "charge": {}}})
+    client = w.client(
+        {
+            "tools": {
+                "stop": {"runs": [[{"stop_reading": "read"}, {"text": "stopped"}]]},
+                "charge": {},
+            }
+        }
+    )
     client.result(client.call("stop"))
     refs = []
-    sender = threading.Thread(target=lambda: refs.extend(
-        client.call("charge", {"n": n, "pad": "x" * 4000}) for n in range(100)), daemon=True)
+    sender = threading.Thread(
+        target=lambda: refs.extend(
+            client.call("charge", {"n": n, "pad": "x" * 4000}) for n in range(100)
+        ),
+        daemon=True,
+    )
     sender.start()
     t.wait(lambda: client.ids >= 10, "some calls to be under way")
     t.touch("read")

@@ -21,16 +21,23 @@ def timed(t, client, ident, seconds=30.0):
 
 @case("049_deadline_of_a_mute_tool")
 def deadline(t, w):
-    """A tool that never answers: an answer at the deadline, in doubt for a write, an error for a read."""
-    client = w.client({"tools": {"write": {"runs": NEVER}, "read": {"listing": READ_ONLY, "runs": NEVER}}},
-                      "--timeout", "1s")
+    """A tool that never answers: an answer at the deadline, in doubt for a write, an error for a
+    read.
+    """
+    client = w.client(
+        {"tools": {"write": {"runs": NEVER}, "read": {"listing": READ_ONLY, "runs": NEVER}}},
+        "--timeout",
+        "1s",
+    )
     client.result(client.request("tools/list"))
     answer, seconds = timed(t, client, client.call("write"))
     envelope = operation(answer.json["result"])
     t.true(envelope["code"] in ("BUSY", "OUTCOME_UNKNOWN"), f"answer to the write: {envelope}")
     t.true(0.9 <= seconds <= 1 + SOON, f"deadline of 1 s, answered after {seconds:.2f} s")
     answer, seconds = timed(t, client, client.call("read"))
-    t.true(answer.get("error") or answer.json["result"].get("isError"), f"answer to the read: {answer}")
+    t.true(
+        answer.get("error") or answer.json["result"].get("isError"), f"answer to the read: {answer}"
+    )
     t.true(0.9 <= seconds <= 1 + SOON, f"deadline of 1 s, answered after {seconds:.2f} s")
 
 
@@ -57,33 +64,55 @@ def started_again(t, w):
     assert_unknown(t, answer.json["result"], "answer")
     t.true(seconds < SOON, f"answered after {seconds:.2f} s")
     result = client.result(client.call("other"))
-    t.true(t.effects("other")[0]["receipt"] in str(result), "the next call is answered by a new child")
+    t.true(
+        t.effects("other")[0]["receipt"] in str(result), "the next call is answered by a new child"
+    )
     t.equal(len(t.lines("starts")), 2, "starts of the server")
 
 
 @case("052_server_exits_at_start")
 def exits_at_start(t, w):
-    """A child that exits at once: the client gets an error with exit status and last words, not a silence."""
+    """A child that exits at once: the client gets an error with exit status and last words, not a
+    silence.
+    """
     client = RawClient(t, w.argv({"start": [{"stderr": "cannot open the database"}, {"exit": 9}]}))
-    ident = client.request("initialize", {"protocolVersion": "2025-11-25", "capabilities": {},
-                                          "clientInfo": {"name": "raw", "version": "1"}})
+    ident = client.request(
+        "initialize",
+        {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "raw", "version": "1"},
+        },
+    )
     error = client.error(ident)
     t.equal(error["code"], 1502, f"error: {error}")
-    t.true("9" in str(error) and "cannot open the database" in str(error), f"status and last words in {error}")
+    t.true(
+        "9" in str(error) and "cannot open the database" in str(error),
+        f"status and last words in {error}",
+    )
 
 
 @case("052_program_that_is_not_there")
 def not_there(t, w):
     client = RawClient(t, t.hapax_argv(["/nonexistent/server"]))
-    ident = client.request("initialize", {"protocolVersion": "2025-11-25", "capabilities": {},
-                                          "clientInfo": {"name": "raw", "version": "1"}})
+    ident = client.request(
+        "initialize",
+        {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "raw", "version": "1"},
+        },
+    )
     t.equal(client.error(ident)["code"], 1502, "error code")
 
 
 @case("055_start_has_its_own_budget")
 def start_budget(t, w):
     """A child that needs longer to start again than the tool's deadline: the call still succeeds."""
-    script = {"start": [{"unless": "warm", "do": [{"sleep": 2500}]}, {"touch": "warm"}], "tools": {"charge": {}}}
+    script = {
+        "start": [{"unless": "warm", "do": [{"sleep": 2500}]}, {"touch": "warm"}],
+        "tools": {"charge": {}},
+    }
     t.touch("warm")
     client = w.client(script, "--timeout", "1500ms")
     t.remove("warm")
@@ -107,57 +136,84 @@ def configured(t, w):
 
 @case("057_most_specific_deadline_wins")
 def most_specific(t, w):
-    script = {"tools": {"quick": {"runs": NEVER}, "slow": {"runs": [[{"sleep": 1500}, {"text": "done"}]]}}}
+    script = {
+        "tools": {"quick": {"runs": NEVER}, "slow": {"runs": [[{"sleep": 1500}, {"text": "done"}]]}}
+    }
     client = w.client(script, "--timeout", "60s", "--tool", "qu*: timeout=500ms")
     slow = client.call("slow")
     answer, seconds = timed(t, client, client.call("quick"))
-    t.true(answer.json["result"].get("isError") and seconds < 0.5 + SOON, f"{seconds:.2f} s: {answer}")
+    t.true(
+        answer.json["result"].get("isError") and seconds < 0.5 + SOON, f"{seconds:.2f} s: {answer}"
+    )
     t.true(not client.result(slow).get("isError"), "the general deadline holds for the other tool")
 
 
 @case("058_idle_deadline")
 def idle_deadline(t, w):
     """Progress keeps a tool alive past the idle deadline; silence does not."""
-    busy = [step for _ in range(6) for step in ({"progress": 1}, {"sleep": 400})] + [{"text": "done"}]
-    client = w.client({"tools": {"busy": {"runs": [busy]}, "mute": {"runs": NEVER}}}, "--idle-timeout", "1s")
+    busy = [step for _ in range(6) for step in ({"progress": 1}, {"sleep": 400})] + [
+        {"text": "done"}
+    ]
+    client = w.client(
+        {"tools": {"busy": {"runs": [busy]}, "mute": {"runs": NEVER}}}, "--idle-timeout", "1s"
+    )
     ref = client.call("busy", meta={"progressToken": "p"})
     answer, seconds = timed(t, client, client.call("mute"))
-    t.true(answer.json["result"].get("isError") and seconds < 1 + SOON, f"{seconds:.2f} s: {answer}")
+    t.true(
+        answer.json["result"].get("isError") and seconds < 1 + SOON, f"{seconds:.2f} s: {answer}"
+    )
     result = client.result(ref)
     t.true(not result.get("isError"), f"the tool that reports progress: {result}")
 
 
 @case("059_progress_in_order_with_the_callers_token", bare="holds")
 def progress(t, w):
-    """Twenty progress notes, in order, with the client's own token, all before the result; also a number token."""
+    """Twenty progress notes, in order, with the client's own token, all before the result; also a
+    number token.
+    """
     client = w.client({"tools": {"long": {"runs": [[{"progress": 20}, {"text": "done"}]]}}})
     for token in ("my-token", 7, "7"):
         ident = client.call("long", {"token": str(token)}, meta={"progressToken": token})
         client.result(ident)
         before = client.messages[: client.messages.index(client.answers(ident)[0])]
-        notes = [one.json["params"] for one in before if one.get("method") == "notifications/progress"
-                 and one.json["params"]["progressToken"] == token
-                 and type(one.json["params"]["progressToken"]) is type(token)]
-        t.equal([note["progress"] for note in notes], list(range(1, 21)), f"progress with token {token!r}")
+        notes = [
+            one.json["params"]
+            for one in before
+            if one.get("method") == "notifications/progress"
+            and one.json["params"]["progressToken"] == token
+            and type(one.json["params"]["progressToken"]) is type(token)
+        ]
+        t.equal(
+            [note["progress"] for note in notes],
+            list(range(1, 21)),
+            f"progress with token {token!r}",
+        )
 
 
 @case("062_half_a_message_then_a_good_one")
 def half_message(t, w):
-    """Half a JSON object and a newline, then a valid request: a parse error, and the answer, both soon."""
+    """Half a JSON object and a newline, then a valid request: a parse error, and the answer, both
+    soon.
+    """
     client = w.client()
-    client.send(b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"charge","arg', odd=True)
+    client.send(
+        b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"charge","arg', odd=True
+    )
     answer, seconds = timed(t, client, client.request("ping", ident=6))
     t.equal(answer.get("result"), {}, "answer to the good request")
     t.true(seconds < SOON, f"answered after {seconds:.2f} s")
-    parse_error = client.wait_message(lambda one: one.get("error") and one.json["error"]["code"] == -32700,
-                                      "a parse error")
+    parse_error = client.wait_message(
+        lambda one: one.get("error") and one.json["error"]["code"] == -32700, "a parse error"
+    )
     t.true(parse_error.get("id") is None, f"its id is null: {parse_error}")
     t.equal(t.effects(), [], "effects")
 
 
 @case("066_cancel_by_a_user_reaches_the_tool")
 def cancel_forwarded(t, w):
-    """Esc: the upstream gets the cancel with its own id; it says "cancelled", which proves nothing: UNKNOWN."""
+    """Esc: the upstream gets the cancel with its own id; it says "cancelled", which proves
+    nothing: UNKNOWN.
+    """
     client = w.client({"tools": {"deploy": {"runs": NEVER}}, "on_cancel": "reply"})
     first = client.call("deploy", key=KEY + "66", ident="my own id")
     t.wait_effects(1)
@@ -188,7 +244,9 @@ def cancelled_but_finished(t, w):
 def cancel_policy(t, w):
     """never: no cancel goes up; always: also that of a timeout does."""
     script = {"tools": {"a": {"runs": NEVER}, "b": {"runs": NEVER}}}
-    client = w.client(script, "--tool", "a: cancel_upstream=never", "--tool", "b: cancel_upstream=always")
+    client = w.client(
+        script, "--tool", "a: cancel_upstream=never", "--tool", "b: cancel_upstream=always"
+    )
     client.call("a", ident=1)
     t.wait_effects(1)
     client.call("b", ident=2)
@@ -203,7 +261,9 @@ def cancel_policy(t, w):
 
 @case("069_server_that_dies_of_a_cancel")
 def dies_of_cancel(t, w):
-    """The upstream exits on any cancel: this call UNKNOWN, the gateway lives, the child is started again."""
+    """The upstream exits on any cancel: this call UNKNOWN, the gateway lives, the child is
+    started again.
+    """
     client = w.client({"tools": {"deploy": {"runs": NEVER}}, "on_cancel": "exit"})
     client.call("deploy", ident=1001, key=KEY + "69")
     t.wait_effects(1)
@@ -218,7 +278,9 @@ def dies_of_cancel(t, w):
 
 @case("070_cancel_races_completion")
 def cancel_races(t, w):
-    """A thousand calls, each cancelled as it completes: never two answers to an id, never a crash."""
+    """A thousand calls, each cancelled as it completes: never two answers to an id, never a
+    crash.
+    """
     client = w.client({"tools": {"quick": {"runs": [[{"text": "done"}]]}}})
     pid = client.pid
     for n in range(1, 1001):
@@ -238,7 +300,9 @@ def cancel_races(t, w):
 
 @case("071_client_leaves_in_a_write")
 def client_leaves(t, w):
-    """The client disconnects during a write: by default the work goes on and its result is kept, on record."""
+    """The client disconnects during a write: by default the work goes on and its result is kept,
+    on record.
+    """
     client = w.client({"tools": {"deploy": {"runs": RELEASED}}}, orphan="20s")
     client.call("deploy", key=KEY + "71")
     t.wait_effects(1)

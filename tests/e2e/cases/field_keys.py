@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Field cases, groups B and C without restarts: keys, conflicts, a ledger that cannot be written."""
+"""Field cases, groups B and C without restarts: keys, conflicts, a ledger that cannot be written.
+"""
 
 import resource
 import sqlite3
@@ -11,7 +12,9 @@ KEY = "0190a0a0-0000-7000-8000-0000000001"
 
 @case("028_key_in_params", bare="breaks")
 def key_in_params(t, w):
-    """The proposed `params.idempotencyKey` is honoured; other arguments under it conflict and call nobody."""
+    """The proposed `params.idempotencyKey` is honoured; other arguments under it conflict and
+    call nobody.
+    """
     client = w.client({"tools": {"charge": {}}})
     how = {"extra": {"idempotencyKey": KEY + "28"}}
     first, second = (client.result(client.call(args={"n": 1}, **how)) for _ in range(2))
@@ -25,7 +28,9 @@ def key_in_params(t, w):
 
 @case("029_key_is_stripped")
 def key_stripped(t, w):
-    """Neither way of giving the key reaches a server that did not ask for it; the rest of `_meta` does."""
+    """Neither way of giving the key reaches a server that did not ask for it; the rest of `_meta`
+    does.
+    """
     client = w.client({"tools": {"charge": {}}})
     client.result(client.call(extra={"idempotencyKey": KEY + "29"}))
     client.result(client.call(key=KEY + "2a", meta={"example.com/trace": "kept"}))
@@ -38,7 +43,9 @@ def key_stripped(t, w):
 
 @case("033_ledger_locked")
 def ledger_locked(t, w):
-    """Another program sits on the ledger: refused before dispatch, in bounded time; then the key runs."""
+    """Another program sits on the ledger: refused before dispatch, in bounded time; then the key
+    runs.
+    """
     client = w.client({"tools": {"charge": {}}})
     client.result(client.call("warm_up"))
     holder = sqlite3.connect(t.database(), isolation_level=None)
@@ -57,7 +64,9 @@ def ledger_locked(t, w):
 
 @case("033_no_space")
 def no_space(t, w):
-    """No file of the keeper may grow: the call is refused before dispatch; with space again the same key runs."""
+    """No file of the keeper may grow: the call is refused before dispatch; with space again the
+    same key runs.
+    """
     client = w.client({"tools": {"charge": {}}})
     client.result(client.call("warm_up"))
     keeper = w.keeper(client)
@@ -87,10 +96,14 @@ def receipt_after_restart(t, w):
 
 @case("037_one_key_across_eight_connections")
 def across_connections(t, w):
-    """64 parallel calls with one key over eight processes on one ledger: one effect, 64 equal results."""
+    """64 parallel calls with one key over eight processes on one ledger: one effect, 64 equal
+    results.
+    """
     script = {"tools": {"charge": {"runs": [[{"wait": "release"}, {"text": "receipt $RECEIPT"}]]}}}
     clients = [w.client(script, orphan="20s") for _ in range(8)]
-    refs = [(client, client.call(args={"n": 1}, key=KEY + "37")) for client in clients for _ in range(8)]
+    refs = [
+        (client, client.call(args={"n": 1}, key=KEY + "37")) for client in clients for _ in range(8)
+    ]
     for client in clients:
         client.result(client.request("tools/list"))
     t.wait_effects(1)
@@ -104,11 +117,22 @@ def across_connections(t, w):
 
 @case("038_may_a_new_key_be_used")
 def retry_safe_field(t, w):
-    """Every answer of ours says whether a new key is allowed: false whenever dispatch may have happened."""
-    script = {"tools": {"dies": {"runs": [[{"exit": 1}]]}, "slow": {"runs": [[{"wait": "release"}, {"text": "done"}]]}}}
+    """Every answer of ours says whether a new key is allowed: false whenever dispatch may have
+    happened.
+    """
+    script = {
+        "tools": {
+            "dies": {"runs": [[{"exit": 1}]]},
+            "slow": {"runs": [[{"wait": "release"}, {"text": "done"}]]},
+        }
+    }
     client = w.client(script, "--join-wait", "300ms")
     envelope = operation(client.result(client.call("dies", key=KEY + "3b")))
-    t.equal((envelope.get("code"), envelope.get("new_key_allowed")), ("OUTCOME_UNKNOWN", False), "unknown")
+    t.equal(
+        (envelope.get("code"), envelope.get("new_key_allowed")),
+        ("OUTCOME_UNKNOWN", False),
+        "unknown",
+    )
     client.call("slow", key=KEY + "3c")
     t.wait_effects(2)
     envelope = operation(client.result(client.call("slow", key=KEY + "3c")))
@@ -125,10 +149,28 @@ def retry_safe_field(t, w):
 def bad_keys(t, w):
     """Bad keys are refused and dispatch nothing (the header half of this row is HTTP's)."""
     client = w.client({"tools": {"charge": {}}})
-    for key in ("", "k" * 256, "a\tb", "with space", "sch\u00f6n", "null", "NULL", "undefined", "None", "aaaa",
-                "00000000-0000-0000-0000-000000000000", 7, None, ["a"]):
-        error = client.error(client.request("tools/call", {
-            "name": "charge", "arguments": {}, "_meta": {"dev.hapax/idempotencyKey": key}}))
+    for key in (
+        "",
+        "k" * 256,
+        "a\tb",
+        "with space",
+        "sch\u00f6n",
+        "null",
+        "NULL",
+        "undefined",
+        "None",
+        "aaaa",
+        "00000000-0000-0000-0000-000000000000",
+        7,
+        None,
+        ["a"],
+    ):
+        error = client.error(
+            client.request(
+                "tools/call",
+                {"name": "charge", "arguments": {}, "_meta": {"dev.hapax/idempotencyKey": key}},
+            )
+        )
         t.equal(error["code"], -32602, f"error code for the key {key!r}")
     t.equal(t.effects(), [], "effects")
     client.result(client.call(key="k" * 254 + "x"))
@@ -138,13 +180,20 @@ def bad_keys(t, w):
 @case("040_definition_changed_in_between", bare="breaks")
 def definition_changed(t, w):
     """The tool's schema changes between call and repeat: the repeat still gets the stored result."""
-    script = {"tools": {"charge": {"listing": {"inputSchema": {"type": "object", "properties": {"n": {}}}}}}}
+    script = {
+        "tools": {
+            "charge": {"listing": {"inputSchema": {"type": "object", "properties": {"n": {}}}}}
+        }
+    }
     client = w.client(script)
     client.result(client.request("tools/list"))
     first = client.result(client.call(args={"n": 1}, key=KEY + "40"))
     client.close_stdin()
     client.process.wait(10)
-    script["tools"]["charge"]["listing"]["inputSchema"]["properties"] = {"n": {"type": "number"}, "m": {}}
+    script["tools"]["charge"]["listing"]["inputSchema"]["properties"] = {
+        "n": {"type": "number"},
+        "m": {},
+    }
     fresh = w.client(script)
     fresh.result(fresh.request("tools/list"))
     second = fresh.result(fresh.call(args={"n": 1}, key=KEY + "40"))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Field cases, group A: re-sent calls. Each test carries the number of its row in field_cases.json."""
+"""Field cases, group A: re-sent calls. Each test carries the number of its row in
+field_cases.json.
+"""
 
 import re
 
@@ -16,8 +18,14 @@ def annotated(**hints):
     return {"listing": {"annotations": hints}, "runs": ACT_AND_DIE_ONCE}
 
 
-FOUR = {"tools": {"none": {"runs": ACT_AND_DIE_ONCE}, "not_idempotent": annotated(idempotentHint=False),
-                  "idempotent": annotated(idempotentHint=True), "reader": annotated(readOnlyHint=True)}}
+FOUR = {
+    "tools": {
+        "none": {"runs": ACT_AND_DIE_ONCE},
+        "not_idempotent": annotated(idempotentHint=False),
+        "idempotent": annotated(idempotentHint=True),
+        "reader": annotated(readOnlyHint=True),
+    }
+}
 
 
 def settle(client, tool, key=None):
@@ -39,7 +47,9 @@ def annotations_default(t, w):
 
 @case("002_annotations_trusted")
 def annotations_trusted(t, w):
-    """With `--hints trust` the idempotent tool, and only it, is sent again; the caller gets the real result."""
+    """With `--hints trust` the idempotent tool, and only it, is sent again; the caller gets the
+    real result.
+    """
     client = w.client(FOUR, "--hints", "trust")
     client.result(client.request("tools/list"))
     for tool in ("none", "not_idempotent"):
@@ -47,7 +57,10 @@ def annotations_trusted(t, w):
         t.equal(len(t.effects(tool)), 1, f"effects of {tool}")
     result = settle(client, "idempotent").json["result"]
     t.equal(len(t.effects("idempotent")), 2, "effects of the idempotent tool")
-    t.true(t.effects("idempotent")[1]["receipt"] in str(result), f"the result of the second run: {result}")
+    t.true(
+        t.effects("idempotent")[1]["receipt"] in str(result),
+        f"the result of the second run: {result}",
+    )
 
 
 @case("004_no_reply_after_reading")
@@ -66,15 +79,23 @@ def name_is_no_hint(t, w):
     envelope = assert_unknown(t, settle(client, "get_or_create_issue").json["result"], "answer")
     assert_unknown(t, settle(client, "get_or_create_issue").json["result"], "answer to the repeat")
     t.equal(len(t.effects()), 1, "effects")
-    t.true(any(envelope["id"] == op.get("id") for op in t.operations()), "the operation is in the ledger")
+    t.true(
+        any(envelope["id"] == op.get("id") for op in t.operations()),
+        "the operation is in the ledger",
+    )
 
 
 @case("007_timeout_then_join")
 def timeout_then_join(t, w):
-    """Our deadline passes while the tool works: the answer names the operation; the retry gets the result."""
+    """Our deadline passes while the tool works: the answer names the operation; the retry gets
+    the result.
+    """
     client = w.client({"tools": {"create_job": {"runs": RELEASED}}}, "--timeout", "1s")
     first = client.result(client.call("create_job", key=KEY + "07"))
-    t.true(first.get("isError") and code(first) in ("BUSY", "OUTCOME_UNKNOWN"), f"first answer: {first}")
+    t.true(
+        first.get("isError") and code(first) in ("BUSY", "OUTCOME_UNKNOWN"),
+        f"first answer: {first}",
+    )
     t.true(operation(first).get("id"), "the answer carries the operation id")
     t.touch("release")
     result = w.poll(client, "create_job", key=KEY + "07")
@@ -84,7 +105,9 @@ def timeout_then_join(t, w):
 
 @case("008_state_by_id_after_timeout")
 def state_by_id(t, w):
-    """The answer at the deadline holds id, state and whether a new key is safe; the id leads to the outcome."""
+    """The answer at the deadline holds id, state and whether a new key is safe; the id leads to
+    the outcome.
+    """
     client = w.client({"tools": {"fetch": {"runs": RELEASED}}}, "--timeout", "1s")
     envelope = operation(client.result(client.call("fetch", key=KEY + "08")))
     t.true(envelope.get("id"), "operation id")
@@ -102,15 +125,22 @@ def state_by_id(t, w):
 
 @case("010_key_by_each_way")
 def key_by_each_way(t, w):
-    """A key is known by `_meta`, by params and by a configured argument; two unequal ones are refused."""
+    """A key is known by `_meta`, by params and by a configured argument; two unequal ones are
+    refused.
+    """
     client = w.client({"tools": {"mail": {}}}, "--tool", "mail: key_argument=/idempotency_key")
-    ways = {"meta": {"key": KEY + "1a"}, "params": {"extra": {"idempotencyKey": KEY + "1b"}},
-            "argument": {"args": {"idempotency_key": KEY + "1c"}}}
+    ways = {
+        "meta": {"key": KEY + "1a"},
+        "params": {"extra": {"idempotencyKey": KEY + "1b"}},
+        "argument": {"args": {"idempotency_key": KEY + "1c"}},
+    }
     for count, (name, how) in enumerate(ways.items(), 1):
         first, second = (client.result(client.call("mail", **how)) for _ in range(2))
         t.equal(len(t.effects()), count, f"effects after two calls with the key by {name}")
         t.equal(without_ours(second), without_ours(first), f"replay, key by {name}")
-    t.true("idempotencyKey" not in t.effects()[1]["params"], "our key member does not go to the server")
+    t.true(
+        "idempotencyKey" not in t.effects()[1]["params"], "our key member does not go to the server"
+    )
     error = client.error(client.call("mail", key=KEY + "1d", extra={"idempotencyKey": KEY + "1e"}))
     t.equal(error["code"], -32602, "error code of two unequal keys")
     t.equal(len(t.effects()), 3, "effects after two unequal keys")
@@ -119,8 +149,13 @@ def key_by_each_way(t, w):
 @case("012_never_sent_and_answer_lost")
 def never_sent(t, w):
     """Not sent and answer lost are told apart, and so is what the caller may do."""
-    script = {"tools": {"charge": {"runs": ACT_AND_DIE}},
-              "start": [{"unless": "broken", "do": []}, {"unless": "fine", "do": [{"stderr": "no database"}, {"exit": 7}]}]}
+    script = {
+        "tools": {"charge": {"runs": ACT_AND_DIE}},
+        "start": [
+            {"unless": "broken", "do": []},
+            {"unless": "fine", "do": [{"stderr": "no database"}, {"exit": 7}]},
+        ],
+    }
     t.touch("fine")
     client = w.client(script)
     lost = assert_unknown(t, client.result(client.call(args={"n": 1})), "answer lost")
@@ -128,10 +163,15 @@ def never_sent(t, w):
     t.remove("fine")
     error = client.error(client.call(args={"n": 2}))
     t.equal(error["code"], 1502, f"server cannot be started: {error}")
-    t.true("7" in str(error) and "no database" in str(error), f"exit status and last stderr line in {error}")
+    t.true(
+        "7" in str(error) and "no database" in str(error),
+        f"exit status and last stderr line in {error}",
+    )
     t.equal(len(t.effects()), 1, "effects: the second call was never sent")
     t.touch("fine")
-    assert_unknown(t, client.result(client.call(args={"n": 2})), "the same call on a server that starts again")
+    assert_unknown(
+        t, client.result(client.call(args={"n": 2})), "the same call on a server that starts again"
+    )
     t.equal(len(t.effects()), 2, "effects")
 
 
@@ -141,8 +181,11 @@ def unauthorized(t, w):
     raw = '{"content":[{"type":"text","text":"401 unauthorized: token expired"}],"isError":true}'
     client = w.client({"tools": {"charge": {"runs": [[{"result": raw}]]}}})
     result = client.result(client.call())
-    t.equal(without_ours(result), {"content": [{"type": "text", "text": "401 unauthorized: token expired"}],
-                                   "isError": True}, "result")
+    t.equal(
+        without_ours(result),
+        {"content": [{"type": "text", "text": "401 unauthorized: token expired"}], "isError": True},
+        "result",
+    )
     t.equal(len(t.effects()), 1, "effects")
 
 
@@ -159,7 +202,9 @@ def kill_before_write(t, w):
 
 @case("017b_kill_after_write", bare="breaks")
 def kill_after_write(t, w):
-    """The server dies with the call in its hands: started again, the call is not run again, UNKNOWN."""
+    """The server dies with the call in its hands: started again, the call is not run again,
+    UNKNOWN.
+    """
     client = w.client({"tools": {"charge": {"runs": [[{"wait": "never"}]]}}})
     first = client.call()
     t.wait_effects(1)
@@ -171,7 +216,9 @@ def kill_after_write(t, w):
 
 @case("018_respawn_without_resend", bare="breaks")
 def respawn(t, w):
-    """The child dies in call 2 after the effect: call 3 has a new child, call 2 is not sent again."""
+    """The child dies in call 2 after the effect: call 3 has a new child, call 2 is not sent
+    again.
+    """
     client = w.client({"tools": {"two": {"runs": ACT_AND_DIE_ONCE}}})
     client.result(client.call("one"))
     assert_unknown(t, client.result(client.call("two")), "call 2")
@@ -183,7 +230,9 @@ def respawn(t, w):
 
 @case("020_gateway_terminated_and_started_again")
 def terminated(t, w):
-    """SIGTERM to the gateway in a slow call, a new gateway, the same key: one effect, and the stored result."""
+    """SIGTERM to the gateway in a slow call, a new gateway, the same key: one effect, and the
+    stored result.
+    """
     client = w.client({"tools": {"send_message": {"runs": RELEASED}}}, orphan="20s")
     client.call("send_message", key=KEY + "20")
     t.wait_effects(1)
@@ -193,13 +242,17 @@ def terminated(t, w):
     second = fresh.call("send_message", key=KEY + "20")
     fresh.result(fresh.request("tools/list"))
     t.touch("release")
-    t.true(t.effects()[0]["receipt"] in str(fresh.result(second)), "the repeat gets the real result")
+    t.true(
+        t.effects()[0]["receipt"] in str(fresh.result(second)), "the repeat gets the real result"
+    )
     t.equal(len(t.effects()), 1, "effects")
 
 
 @case("021_same_id_twice", bare="breaks")
 def same_id(t, w):
-    """A transport that replays one request: one effect. A deliberate second call has a new id: it acts."""
+    """A transport that replays one request: one effect. A deliberate second call has a new id: it
+    acts.
+    """
     client = w.client({"tools": {"spawn": {"runs": RELEASED}}})
     line = client.call_line("spawn", b'{"n":1}', 77)
     client.send(line)
@@ -228,13 +281,18 @@ def cancel_as_it_finishes(t, w):
 
 @case("023_window", bare="breaks")
 def window(t, w):
-    """`--repeat window`: an equal call inside the window is the same call, and the answer says so."""
+    """`--repeat window`: an equal call inside the window is the same call, and the answer says
+    so.
+    """
     client = w.client({"tools": {"create": {}}}, "--repeat", "window")
     first = client.result(client.call("create", {"n": 1}))
     second = client.result(client.call("create", {"n": 1}))
     t.equal(len(t.effects()), 1, "effects of two equal calls inside the window")
     t.equal(second["content"][0], first["content"][0], "replayed result")
-    t.true(re.search("nothing ran now", second["content"][-1]["text"]), f"a note says that nothing ran: {second}")
+    t.true(
+        re.search("nothing ran now", second["content"][-1]["text"]),
+        f"a note says that nothing ran: {second}",
+    )
     client.result(client.call("create", {"n": 2}))
     t.equal(len(t.effects()), 2, "effects after another call")
 
@@ -242,7 +300,9 @@ def window(t, w):
 @case("023_window_passed")
 def window_passed(t, w):
     """After the window an equal call runs."""
-    client = w.client({"tools": {"create": {}}}, "--repeat", "window", "--tool", "create: repeat_window=1s")
+    client = w.client(
+        {"tools": {"create": {}}}, "--repeat", "window", "--tool", "create: repeat_window=1s"
+    )
     client.result(client.call("create", {"n": 1}))
 
     def second():
@@ -272,7 +332,9 @@ def three_retries(t, w):
         client.result(client.request("tools/list"))
     t.wait_effects(3 if w.is_bare else 1)
     t.touch("release")
-    t.true(t.effects()[0]["receipt"] in str(client.result(refs[2])), "the last attempt gets the result")
+    t.true(
+        t.effects()[0]["receipt"] in str(client.result(refs[2])), "the last attempt gets the result"
+    )
     t.equal(len(t.effects()), 1, "effects")
     t.equal([len(client.answers(ref)) for ref in refs], [0, 0, 1], "answers to the attempts")
 
@@ -281,6 +343,7 @@ def three_retries(t, w):
 def unsafe_rule(t, w):
     """A rule that would retry on timeout does not exist: refused at the start, naming it."""
     from rawclient import RawClient
+
     client = RawClient(t, w.argv({}, "--tool", "charge: retry_on_timeout=true"))
     status = client.process.wait(10)
     t.true(status != 0, f"exit status {status}")

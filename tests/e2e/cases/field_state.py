@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Field cases, groups C, F (what stdio has of it), K and L: durable state, lost results, what operators see."""
+"""Field cases, groups C, F (what stdio has of it), K and L: durable state, lost results, what
+operators see.
+"""
 
 import os
 import stat
@@ -14,7 +16,9 @@ KEY = "0190a0a0-0000-7000-8000-0000000002"
 
 
 def kill_at(point):
-    """Registers one row of the outside kill matrix: the keeper is SIGKILLed at a point visible from outside."""
+    """Registers one row of the outside kill matrix: the keeper is SIGKILLed at a point visible
+    from outside.
+    """
 
     @case(f"041_keeper_killed_{point}")
     def killed(t, w):
@@ -52,7 +56,13 @@ def kill_at(point):
     return killed
 
 
-for _point in ("at_idle", "as_the_call_is_sent", "after_the_effect", "as_the_reply_comes", "after_the_answer"):
+for _point in (
+    "at_idle",
+    "as_the_call_is_sent",
+    "after_the_effect",
+    "as_the_reply_comes",
+    "after_the_answer",
+):
     kill_at(_point)
 
 
@@ -67,7 +77,9 @@ def killed_in_recovery(t, w):
     for _ in range(2):
         fresh = w.again(client)
         fresh.call(key=KEY + "4a")
-        processes.kill(t.wait(lambda: t.family(fresh.pid).keepers, "a keeper")[-1], t.surroundings.hapax)
+        processes.kill(
+            t.wait(lambda: t.family(fresh.pid).keepers, "a keeper")[-1], t.surroundings.hapax
+        )
         fresh.wait_eof(5)
     last = w.again(client)
     assert_unknown(t, last.result(last.call(key=KEY + "4a")), "answer after three kills")
@@ -76,7 +88,9 @@ def killed_in_recovery(t, w):
 
 @case("046_asked_by_key_from_a_new_session")
 def new_session(t, w):
-    """A slow call, a dropped session, a new one that asks by the same key: never 'not found', never a second run."""
+    """A slow call, a dropped session, a new one that asks by the same key: never 'not found',
+    never a second run.
+    """
     client = w.client({"tools": {"slow": {"runs": RELEASED}}}, orphan="20s")
     client.call("slow", key=KEY + "46")
     t.wait_effects(1)
@@ -94,25 +108,35 @@ def new_session(t, w):
 
 @case("047_operator_sees_the_orphan")
 def orphan_listed(t, w):
-    """The client vanishes in mid-call: the operator's list shows the operation, its state, age and principal."""
+    """The client vanishes in mid-call: the operator's list shows the operation, its state, age
+    and principal.
+    """
     client = w.client({"tools": {"slow": {"runs": RELEASED}}}, orphan="20s")
     client.call("slow")
     t.wait_effects(1)
     client.kill(t.surroundings.hapax)
     (op,) = t.operations()
-    t.equal((op["execution"], op["tool"], op["server"]), ("running", "slow", "e2e"), "state, tool, server")
+    t.equal(
+        (op["execution"], op["tool"], op["server"]),
+        ("running", "slow", "e2e"),
+        "state, tool, server",
+    )
     t.equal(str(op["principal"]), str(os.getuid()), "principal")
     for state, count in (("running", 1), ("succeeded", 0)):
         status, out, err = t.ops("list", "--ledger", t.ledger, "--state", state, "--json")
         t.equal(status in (0, 1), True, f"exit status of ops list: {status} {err[-200:]!r}")
-        t.equal(out.count(op["id"].encode()), count, f"times that ops list --state {state} names it")
+        t.equal(
+            out.count(op["id"].encode()), count, f"times that ops list --state {state} names it"
+        )
     t.touch("release")
     t.wait(lambda: t.operations()[0]["execution"] == "succeeded", "the orphan to succeed")
 
 
 @case("048_running_becomes_unknown_with_a_reason")
 def unknown_with_reason(t, w):
-    """After a crash the call in flight is shown as unknown, with a reason (pending approvals: a later issue)."""
+    """After a crash the call in flight is shown as unknown, with a reason (pending approvals: a
+    later issue).
+    """
     client = w.client({"tools": {"slow": {"runs": RELEASED}}})
     client.call("slow", key=KEY + "48")
     t.wait_effects(1)
@@ -141,7 +165,9 @@ def two_gateways(t, w):
 
 @case("083_each_client_its_own_server", bare="holds")
 def own_server(t, w):
-    """A stateful server behind each client: no shared process, one steady process within a client."""
+    """A stateful server behind each client: no shared process, one steady process within a
+    client.
+    """
     clients = [w.client() for _ in range(2)]
     pids = []
     for client in clients:
@@ -166,8 +192,11 @@ def one_initialize(t, w):
 @case("088_a_timeout_leaves_its_neighbour", bare=None)
 def timeout_neighbour(t, w):
     """Two calls on one child, one times out: the other ends well on the same child."""
-    client = w.client({"tools": {"hangs": {"runs": [[{"wait": "never"}]]}, "slow": {"runs": RELEASED}}},
-                      "--tool", "hangs: timeout=500ms")
+    client = w.client(
+        {"tools": {"hangs": {"runs": [[{"wait": "never"}]]}, "slow": {"runs": RELEASED}}},
+        "--tool",
+        "hangs: timeout=500ms",
+    )
     slow = client.call("slow")
     t.wait_effects(1)
     hangs = client.result(client.call("hangs"))
@@ -185,7 +214,10 @@ def gone_as_it_comes(t, w):
     t.wait_effects(1)
     client.pause()
     t.touch("release")
-    t.wait(lambda: any(op["execution"] == "succeeded" for op in t.operations()), "the outcome to be stored")
+    t.wait(
+        lambda: any(op["execution"] == "succeeded" for op in t.operations()),
+        "the outcome to be stored",
+    )
     client.close_stdout()
     client.close_stdin()
     fresh = w.again(client)
@@ -196,11 +228,16 @@ def gone_as_it_comes(t, w):
 
 @case("141_keyless_repeat_gets_the_lost_answer")
 def keyless_lost(t, w):
-    """The same without a key: unread bytes in the pipe are a lost answer, the equal call adopts it."""
+    """The same without a key: unread bytes in the pipe are a lost answer, the equal call adopts
+    it.
+    """
     client = w.client({"tools": {"big": {"runs": [[{"big": 300000}]]}}})
     client.pause()
     client.call("big", {"n": 1})
-    t.wait(lambda: any(op["execution"] == "succeeded" for op in t.operations()), "the outcome to be stored")
+    t.wait(
+        lambda: any(op["execution"] == "succeeded" for op in t.operations()),
+        "the outcome to be stored",
+    )
     client.close_stdout()
     client.close_stdin()
     client.process.wait(10)
@@ -208,7 +245,10 @@ def keyless_lost(t, w):
     result = fresh.result(fresh.call("big", {"n": 1}))
     t.equal(len(result["content"][0]["text"]), 300000, "bytes of the stored result")
     t.equal(len(t.effects()), 1, "effects")
-    t.true("nothing ran now" in result["content"][-1]["text"], "a note says that it is the stored answer")
+    t.true(
+        "nothing ran now" in result["content"][-1]["text"],
+        "a note says that it is the stored answer",
+    )
 
 
 @case("142_no_second_delivery", bare="breaks")
@@ -218,9 +258,14 @@ def no_second_delivery(t, w):
     first = client.result(client.call(key=KEY + "a2"))
     fresh = w.again(client)
     fresh.result(fresh.request("ping"))
-    t.equal([one for one in fresh.messages if one.get("result") and "content" in one.json["result"]], [],
-            "results that nobody asked for")
-    t.equal(without_ours(fresh.result(fresh.call(key=KEY + "a2"))), without_ours(first), "result by key")
+    t.equal(
+        [one for one in fresh.messages if one.get("result") and "content" in one.json["result"]],
+        [],
+        "results that nobody asked for",
+    )
+    t.equal(
+        without_ours(fresh.result(fresh.call(key=KEY + "a2"))), without_ours(first), "result by key"
+    )
     t.equal(len(t.effects()), 1, "effects")
 
 
@@ -231,7 +276,11 @@ def twenty_mebibytes(t, w):
     client = w.client({"tools": {"dump": {"runs": [[{"big": size}]]}}})
     first = client.result(client.call("dump", key=KEY + "a3"), 60)
     second = client.result(client.call("dump", key=KEY + "a3"), 60)
-    t.equal([len(one["content"][0]["text"]) for one in (first, second)], [size, size], "bytes, live and replayed")
+    t.equal(
+        [len(one["content"][0]["text"]) for one in (first, second)],
+        [size, size],
+        "bytes, live and replayed",
+    )
     t.true(first["content"] == second["content"], "live and replayed are the same")
     t.equal(len(t.effects()), 1, "effects")
     status, out, err = t.ops("show", operation(first)["id"], "--ledger", t.ledger)
@@ -253,26 +302,43 @@ def slow_pipe(t, w):
             slowly += chunk
     t.equal(process.returncode, 0, "exit status with a slow reader")
     t.equal(len(slowly), len(whole), "bytes with a slow reader")
-    with subprocess.Popen(argv, env=t.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        argv, env=t.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         process.stdout.close()
         said = process.stderr.read()
-    t.true(process.returncode >= 0 or process.returncode == -13, f"exit status {process.returncode}: {said[-300:]!r}")
+    t.true(
+        process.returncode >= 0 or process.returncode == -13,
+        f"exit status {process.returncode}: {said[-300:]!r}",
+    )
 
 
 @case("145_no_secret_in_logs_and_private_files")
 def secrets(t, w):
-    """Arguments, results and upstream errors stay out of the log; the ledger's files are for their owner only."""
+    """Arguments, results and upstream errors stay out of the log; the ledger's files are for
+    their owner only.
+    """
     secret = "SENTINEL-5f1d9c"
-    client = w.client({"tools": {"ok": {"runs": [[{"text": f"result {secret}"}]]},
-                                 "fails": {"runs": [[{"error": '{"code":-32000,"message":"' + secret + '"}'}]]},
-                                 "dies": {"runs": [[{"exit": 1}]]}}})
+    client = w.client(
+        {
+            "tools": {
+                "ok": {"runs": [[{"text": f"result {secret}"}]]},
+                "fails": {"runs": [[{"error": '{"code":-32000,"message":"' + secret + '"}'}]]},
+                "dies": {"runs": [[{"exit": 1}]]},
+            }
+        }
+    )
     for tool in ("ok", "fails", "dies"):
         client.answer(client.call(tool, {"password": secret}, key=f"key-{secret}-{tool}"))
-    client.send_bytes(b'{"half": "' + secret.encode() + b'\n')
+    client.send_bytes(b'{"half": "' + secret.encode() + b"\n")
     client.result(client.request("tools/list"))
     t.true(t.ledger_files(), "the ledger is there")
     for path in t.ledger_files():
-        t.equal(stat.S_IMODE(os.stat(path).st_mode) & 0o077, 0, f"mode bits for others of {os.path.basename(path)}")
+        t.equal(
+            stat.S_IMODE(os.stat(path).st_mode) & 0o077,
+            0,
+            f"mode bits for others of {os.path.basename(path)}",
+        )
     with open(client.stderr_path, encoding="utf-8") as file:
         t.true(secret not in file.read(), "the log holds no secret")
     status, out, _ = t.ops("list", "--ledger", t.ledger)
@@ -281,8 +347,12 @@ def secrets(t, w):
 
 @case("147_record_matches_what_ran")
 def record_matches(t, w):
-    """Every operation lists principal, tool, times and outcome, and their number is what really ran."""
-    client = w.client({"tools": {"charge": {}, "reader": {"listing": {"annotations": {"readOnlyHint": True}}}}})
+    """Every operation lists principal, tool, times and outcome, and their number is what really
+    ran.
+    """
+    client = w.client(
+        {"tools": {"charge": {}, "reader": {"listing": {"annotations": {"readOnlyHint": True}}}}}
+    )
     client.result(client.request("tools/list"))
     for n in range(5):
         client.result(client.call("charge", {"n": n}))

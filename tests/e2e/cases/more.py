@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What `hapax run` promises beyond the field cases: every message kind, every setting that matters, people
-who settle, and a ledger that is not as it should be. Names begin with more_."""
+"""What `hapax run` promises beyond the field cases: every message kind, every setting that
+matters, people who settle, and a ledger that is not as it should be. Names begin with more_.
+"""
 
 import json
 import os
@@ -22,13 +23,19 @@ def more(title, bare=None):
     return case(title, bare, prefix="more_", suite="more")
 
 
-# Tools and their contracts -----------------------------------------------------------------------------
+# Tools and their contracts ----------------------------------------------------------------------
 
 
 @more("read_only_tools_skip_the_ledger")
 def skip_ledger(t, w):
     """Read-only by annotation or by rule: no row, and each call runs."""
-    script = {"tools": {"look": {"listing": {"annotations": {"readOnlyHint": True}}}, "get_it": {}, "write": {}}}
+    script = {
+        "tools": {
+            "look": {"listing": {"annotations": {"readOnlyHint": True}}},
+            "get_it": {},
+            "write": {},
+        }
+    }
     client = w.client(script, "--tool", "get_*: class=read_only")
     client.result(client.request("tools/list"))
     for tool in ("look", "get_it", "write"):
@@ -40,7 +47,11 @@ def skip_ledger(t, w):
 
 @more("hints_ignored")
 def hints_ignored(t, w):
-    client = w.client({"tools": {"look": {"listing": {"annotations": {"readOnlyHint": True}}}}}, "--hints", "ignore")
+    client = w.client(
+        {"tools": {"look": {"listing": {"annotations": {"readOnlyHint": True}}}}},
+        "--hints",
+        "ignore",
+    )
     client.result(client.request("tools/list"))
     client.result(client.call("look"))
     t.equal([op["tool"] for op in t.operations()], ["look"], "tools in the ledger")
@@ -48,7 +59,9 @@ def hints_ignored(t, w):
 
 @more("idempotent_by_rule_is_sent_again")
 def idempotent(t, w):
-    """The child dies with an idempotent call in its hands: sent again, the caller gets the real result."""
+    """The child dies with an idempotent call in its hands: sent again, the caller gets the real
+    result.
+    """
     client = w.client({"tools": {"put": {"runs": DIES_ONCE}}}, "--tool", "put: class=idempotent")
     result = client.result(client.call("put"))
     t.equal(len(t.effects()), 2, "sends")
@@ -58,7 +71,9 @@ def idempotent(t, w):
 @more("attempts_are_bounded")
 def attempts(t, w):
     """A child that dies every time: the sends stop at `attempts`, and the answer is honest."""
-    client = w.client({"tools": {"put": {"runs": [[{"exit": 1}]]}}}, "--tool", "put: class=idempotent attempts=3")
+    client = w.client(
+        {"tools": {"put": {"runs": [[{"exit": 1}]]}}}, "--tool", "put: class=idempotent attempts=3"
+    )
     result = client.result(client.call("put"), 60)
     t.true(code(result) in ("OUTCOME_UNKNOWN", "BUSY"), f"answer: {result}")
     t.equal(len(t.effects()), 3, "sends")
@@ -72,20 +87,34 @@ def effect_key(t, w):
     result = client.result(client.call("pay", {"n": 1}, key=KEY + "01"))
     sent = [json.loads(effect["args"]) for effect in t.effects()]
     t.equal(len(sent), 2, "sends")
-    t.true(sent[0]["request_id"] and sent[0]["request_id"] == sent[1]["request_id"], f"one key for both: {sent}")
-    t.true(sent[0]["request_id"] != KEY + "01" and sent[0]["n"] == 1, f"our key beside the arguments: {sent}")
+    t.true(
+        sent[0]["request_id"] and sent[0]["request_id"] == sent[1]["request_id"],
+        f"one key for both: {sent}",
+    )
+    t.true(
+        sent[0]["request_id"] != KEY + "01" and sent[0]["n"] == 1,
+        f"our key beside the arguments: {sent}",
+    )
     t.true(t.effects()[1]["receipt"] in str(result), "the real result")
 
 
 @more("no_effect_errors")
 def no_effect(t, w):
     """A listed error proves that nothing happened: FAILED, and an unlisted one is an outcome."""
-    script = {"tools": {"a": {"runs": [[{"error": '{"code":-31001,"message":"rejected"}'}]]},
-                        "b": {"runs": [[{"error": '{"code":-31002,"message":"other"}'}]]}}}
+    script = {
+        "tools": {
+            "a": {"runs": [[{"error": '{"code":-31001,"message":"rejected"}'}]]},
+            "b": {"runs": [[{"error": '{"code":-31002,"message":"other"}'}]]},
+        }
+    }
     client = w.client(script, "--no-effect-errors", "-31001")
     answer = client.answer(client.call("a", key=KEY + "02"))
     second = client.result(client.call("a", key=KEY + "02"))
-    t.equal(code(second), "FAILED", f"repeat of a call that failed for certain: {second}, first {answer}")
+    t.equal(
+        code(second),
+        "FAILED",
+        f"repeat of a call that failed for certain: {second}, first {answer}",
+    )
     t.equal(operation(second)["new_key_allowed"], True, "new_key_allowed")
     first = client.error(client.call("b", key=KEY + "03"))
     t.equal(client.error(client.call("b", key=KEY + "03"))["code"], first["code"], "replayed error")
@@ -94,7 +123,13 @@ def no_effect(t, w):
 
 @more("repeat_modes")
 def repeat_modes(t, w):
-    client = w.client({"tools": {"a": {}, "b": {}}}, "--tool", "a: repeat=require_key", "--tool", "b: repeat=separate")
+    client = w.client(
+        {"tools": {"a": {}, "b": {}}},
+        "--tool",
+        "a: repeat=require_key",
+        "--tool",
+        "b: repeat=separate",
+    )
     error = client.error(client.call("a"))
     t.equal(error["code"], -32602, "code of KEY_REQUIRED")
     t.true("dev.hapax/idempotencyKey" in error["message"], f"it says how: {error['message']}")
@@ -106,15 +141,26 @@ def repeat_modes(t, w):
 
 @more("injected_key_argument")
 def inject_key(t, w):
-    """A key field is added to the listed schema, recognised, and taken out before the tool sees it."""
+    """A key field is added to the listed schema, recognised, and taken out before the tool sees
+    it.
+    """
     listing = {"inputSchema": {"type": "object", "properties": {"n": {"type": "number"}}}}
     client = w.client({"tools": {"a": {"listing": listing}}}, "--inject-key", "/idempotency_key")
     (tool,) = client.result(client.request("tools/list"))["tools"]
-    t.true("idempotency_key" in tool["inputSchema"]["properties"], f"listed schema: {tool['inputSchema']}")
-    t.true(tool["inputSchema"]["properties"]["idempotency_key"].get("description"), "it is described")
+    t.true(
+        "idempotency_key" in tool["inputSchema"]["properties"],
+        f"listed schema: {tool['inputSchema']}",
+    )
+    t.true(
+        tool["inputSchema"]["properties"]["idempotency_key"].get("description"), "it is described"
+    )
     for _ in range(2):
         client.result(client.call("a", {"n": 1, "idempotency_key": KEY + "05"}))
-    t.equal([json.loads(effect["args"]) for effect in t.effects()], [{"n": 1}], "arguments at the server")
+    t.equal(
+        [json.loads(effect["args"]) for effect in t.effects()],
+        [{"n": 1}],
+        "arguments at the server",
+    )
 
 
 @more("adoption_of_a_lost_answer_is_used_up")
@@ -129,7 +175,10 @@ def used_up(t, w):
     fresh.result(fresh.request("tools/list"))
     t.touch("release")
     t.true(t.effects()[0]["receipt"] in str(fresh.result(ref)), "the repeat gets the lost answer")
-    t.true(t.effects()[0]["receipt"] not in str(fresh.result(fresh.call())), "the next one is a new call")
+    t.true(
+        t.effects()[0]["receipt"] not in str(fresh.result(fresh.call())),
+        "the next one is a new call",
+    )
     t.equal(len(t.effects()), 2, "effects")
 
 
@@ -147,13 +196,15 @@ def keyed_adopts(t, w):
     t.equal(len(t.effects()), 1, "effects")
 
 
-# Every message kind -------------------------------------------------------------------------------------
+# Every message kind -----------------------------------------------------------------------------
 
 
 @more("progress_fans_out_to_joined_waiters")
 def progress_fan_out(t, w):
     """A waiter that joined with a token of its own gets the progress, too."""
-    script = {"tools": {"long": {"runs": [[{"wait": "joined"}, {"progress": 5}, {"text": "done"}]]}}}
+    script = {
+        "tools": {"long": {"runs": [[{"wait": "joined"}, {"progress": 5}, {"text": "done"}]]}}
+    }
     client = w.client(script)
     refs = [client.call("long", key=KEY + "07", meta={"progressToken": "one"})]
     t.wait_effects(1)
@@ -163,8 +214,11 @@ def progress_fan_out(t, w):
     for ref in refs:
         client.result(ref)
     for token in ("one", "two"):
-        seen = [note["progress"] for note in client.notifications("notifications/progress")
-                if note["progressToken"] == token]
+        seen = [
+            note["progress"]
+            for note in client.notifications("notifications/progress")
+            if note["progressToken"] == token
+        ]
         t.equal(seen, [1, 2, 3, 4, 5], f"progress with token {token}")
     t.equal(len(t.effects()), 1, "effects")
 
@@ -172,11 +226,19 @@ def progress_fan_out(t, w):
 @more("notifications_of_the_server_pass", bare="holds")
 def notifications(t, w):
     """List changes, resource updates and logs of the server reach the client as they are."""
-    lines = ['{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}',
-             '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":{"n":1.0}}}',
-             '{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}',
-             '{"jsonrpc":"2.0","method":"vendor/note","params":{"x":"\\u0041"}}']
-    client = w.client({"tools": {"say": {"runs": [[*({"raw": line + "\n"} for line in lines), {"text": "said"}]]}}})
+    lines = [
+        '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}',
+        '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":{"n":1.0}}}',
+        '{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}',
+        '{"jsonrpc":"2.0","method":"vendor/note","params":{"x":"\\u0041"}}',
+    ]
+    client = w.client(
+        {
+            "tools": {
+                "say": {"runs": [[*({"raw": line + "\n"} for line in lines), {"text": "said"}]]}
+            }
+        }
+    )
     client.result(client.call("say"))
     seen = [message.line.decode() for message in client.messages]
     for line in lines:
@@ -190,49 +252,88 @@ def client_notifications(t, w):
     client.notify("vendor/note", {"x": 1})
     client.result(client.request("tools/list"))
     received = b"\n".join(t.lines("received"))
-    for method in (b"notifications/initialized", b"notifications/roots/list_changed", b"vendor/note"):
+    for method in (
+        b"notifications/initialized",
+        b"notifications/roots/list_changed",
+        b"vendor/note",
+    ):
         t.equal(received.count(b'"' + method + b'"'), 1, f"times that the server got {method}")
 
 
 @more("resources_prompts_and_levels_pass", bare="holds")
 def other_methods(t, w):
-    script = {"capabilities": {"tools": {}, "resources": {}, "prompts": {}, "logging": {}},
-              "methods": {"resources/list": [{"result": '{"resources":[]}'}],
-                          "resources/read": [{"result": '{"contents":[{"uri":"a:b","text":"1.0"}]}'}],
-                          "prompts/list": [{"result": '{"prompts":[]}'}], "logging/setLevel": [{"result": "{}"}]}}
+    script = {
+        "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "logging": {}},
+        "methods": {
+            "resources/list": [{"result": '{"resources":[]}'}],
+            "resources/read": [{"result": '{"contents":[{"uri":"a:b","text":"1.0"}]}'}],
+            "prompts/list": [{"result": '{"prompts":[]}'}],
+            "logging/setLevel": [{"result": "{}"}],
+        },
+    }
     client = w.client(script)
     t.equal(client.result(client.request("resources/list")), {"resources": []}, "resources/list")
-    t.equal(client.result(client.request("resources/read", {"uri": "a:b"})),
-            {"contents": [{"uri": "a:b", "text": "1.0"}]}, "resources/read")
+    t.equal(
+        client.result(client.request("resources/read", {"uri": "a:b"})),
+        {"contents": [{"uri": "a:b", "text": "1.0"}]},
+        "resources/read",
+    )
     t.equal(client.result(client.request("prompts/list")), {"prompts": []}, "prompts/list")
-    t.equal(client.result(client.request("logging/setLevel", {"level": "info"})), {}, "logging/setLevel")
+    t.equal(
+        client.result(client.request("logging/setLevel", {"level": "info"})), {}, "logging/setLevel"
+    )
 
 
 @more("sampling_and_roots_reach_the_client", bare="holds")
 def sampling(t, w):
-    """Requests of the server in a call: each goes to the client once and comes back, errors as well."""
+    """Requests of the server in a call: each goes to the client once and comes back, errors as
+    well.
+    """
     message = {"role": "user", "content": {"type": "text", "text": "hi"}}
-    asks = [{"ask": {"method": "roots/list"}},
-            {"ask": {"method": "sampling/createMessage", "params": {"messages": [message], "maxTokens": 5}}}]
-    client = w.client({"tools": {"ask": {"runs": [[*asks, {"text": "asked"}]]}}},
-                      capabilities={"sampling": {}, "roots": {}})
+    asks = [
+        {"ask": {"method": "roots/list"}},
+        {
+            "ask": {
+                "method": "sampling/createMessage",
+                "params": {"messages": [message], "maxTokens": 5},
+            }
+        },
+    ]
+    client = w.client(
+        {"tools": {"ask": {"runs": [[*asks, {"text": "asked"}]]}}},
+        capabilities={"sampling": {}, "roots": {}},
+    )
     ident = client.call("ask")
     roots = client.wait_message(lambda one: one.get("method") == "roots/list", "roots/list")
     client.send({"jsonrpc": "2.0", "id": roots.json["id"], "result": {"roots": []}})
-    sample = client.wait_message(lambda one: one.get("method") == "sampling/createMessage", "sampling")
+    sample = client.wait_message(
+        lambda one: one.get("method") == "sampling/createMessage", "sampling"
+    )
     client.send({"jsonrpc": "2.0", "id": sample.json["id"], "error": {"code": -1, "message": "no"}})
     client.result(ident)
     answers = [json.loads(line) for line in t.lines("answers")]
-    t.equal([answer["id"] for answer in answers], ["stub-1", "stub-2"], "ids of the server's requests")
+    t.equal(
+        [answer["id"] for answer in answers], ["stub-1", "stub-2"], "ids of the server's requests"
+    )
     t.equal(answers[1]["error"], {"code": -1, "message": "no"}, "the client's error")
 
 
 @more("a_request_with_no_caller_left_gets_an_error")
 def nobody_to_ask(t, w):
-    """The server asks when its caller is gone: an error, so that it can finish; the outcome is kept."""
-    ask = {"ask": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}}}
-    client = w.client({"tools": {"ask": {"runs": [[{"wait": "gone"}, ask, {"text": "receipt $RECEIPT"}]]}}},
-                      capabilities={"elicitation": {}}, orphan="20s")
+    """The server asks when its caller is gone: an error, so that it can finish; the outcome is
+    kept.
+    """
+    ask = {
+        "ask": {
+            "method": "elicitation/create",
+            "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}},
+        }
+    }
+    client = w.client(
+        {"tools": {"ask": {"runs": [[{"wait": "gone"}, ask, {"text": "receipt $RECEIPT"}]]}}},
+        capabilities={"elicitation": {}},
+        orphan="20s",
+    )
     client.call("ask", key=KEY + "08")
     t.wait_effects(1)
     client.kill(t.surroundings.hapax)
@@ -248,15 +349,23 @@ def nobody_to_ask(t, w):
 @more("tasks_for_tool_calls_are_withheld")
 def tasks_withheld(t, w):
     """Until Hapax can keep tasks, it does not let a client start one around the ledger."""
-    capabilities = {"tools": {}, "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
+    capabilities = {
+        "tools": {},
+        "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
+    }
     client = RawClient(t, w.argv({"capabilities": capabilities}))
     got = client.initialize()["capabilities"]
-    t.true("call" not in got.get("tasks", {}).get("requests", {}).get("tools", {}), f"capabilities: {got}")
+    t.true(
+        "call" not in got.get("tasks", {}).get("requests", {}).get("tools", {}),
+        f"capabilities: {got}",
+    )
 
 
 @more("server_version_is_told_to_the_client", bare="holds")
 def version(t, w):
-    """The server answers an older revision than the client asked for: the client is told that one."""
+    """The server answers an older revision than the client asked for: the client is told that
+    one.
+    """
     client = RawClient(t, w.argv({"version": "2024-11-05"}))
     t.equal(client.initialize("2025-11-25")["protocolVersion"], "2024-11-05", "revision")
     client.result(client.call())
@@ -271,26 +380,45 @@ def environment(t, w):
         t.true(b"CUSTOM=value" in file.read().split(b"\0"), "the environment is the client's")
     t.equal(os.readlink(f"/proc/{pid}/cwd"), os.getcwd(), "directory of the server")
     known = (t.dir, "/dev/null", "pipe:")
-    others = [link for link in (os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
-              if not link.startswith(known)]
+    others = [
+        link
+        for link in (os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
+        if not link.startswith(known)
+    ]
     t.equal(others, [], "other descriptors of the server")
     t.true(len(os.listdir(f"/proc/{pid}/fd")) <= 5, "descriptors of the server")
     client.result(client.request("ping"))
 
 
-# A child that misbehaves --------------------------------------------------------------------------------
+# A child that misbehaves ------------------------------------------------------------------------
 
 
 @more("stuck_child_is_restarted")
 def stuck(t, w):
-    """A child that takes no byte of a half-written line: that call unknown, later ones BUSY, then a restart."""
-    client = w.client({"tools": {"stop": {"runs": [[{"stop_reading": "never"}, {"text": "stopped"}]]}, "charge": {}}},
-                      "--stall-timeout", "500ms", "--stuck-timeout", "1s")
+    """A child that takes no byte of a half-written line: that call unknown, later ones BUSY, then
+    a restart.
+    """
+    client = w.client(
+        {
+            "tools": {
+                "stop": {"runs": [[{"stop_reading": "never"}, {"text": "stopped"}]]},
+                "charge": {},
+            }
+        },
+        "--stall-timeout",
+        "500ms",
+        "--stuck-timeout",
+        "1s",
+    )
     client.result(client.call("stop"))
     client.call("charge", {"n": 0}, ident="taken")  # one chunk is already being read
     big = client.call("charge", {"pad": "x" * 300000}, ident="half")
     assert_unknown(t, client.result(big, 30), "the half-written call")
-    t.wait(lambda: len(t.lines("starts")) == 2 or client.call("charge", {"n": 1}) is None, "a restart", 30)
+    t.wait(
+        lambda: len(t.lines("starts")) == 2 or client.call("charge", {"n": 1}) is None,
+        "a restart",
+        30,
+    )
     result = w.poll(client, "charge", {"n": 2}, key=KEY + "09", seconds=30)
     t.true(not result.get("isError"), f"a real result after the restart: {result}")
 
@@ -308,7 +436,7 @@ def neighbours(t, w):
     t.equal(len(t.effects("charge")), 5, "effects")
 
 
-# People who settle --------------------------------------------------------------------------------------
+# People who settle ------------------------------------------------------------------------------
 
 
 def unknown_operation(t, w, key):
@@ -346,8 +474,10 @@ def person_asked(t, w):
     """A client that can be asked is asked; "it happened" settles the operation."""
     client = w.client({"tools": {"charge": {"runs": DIES_ONCE}}}, capabilities={"elicitation": {}})
     ident = client.call(key=KEY + "0c")
-    question = client.wait_message(lambda one: one.get("method") == "elicitation/create" or one.get("id") == ident,
-                                   "a question or an answer")
+    question = client.wait_message(
+        lambda one: one.get("method") == "elicitation/create" or one.get("id") == ident,
+        "a question or an answer",
+    )
     if question.get("method") is None:
         assert_unknown(t, question.json["result"], "answer without a question")
         raise Failure("the client can be asked, and was not")
@@ -367,14 +497,20 @@ def queried(t, w):
     t.true(error.get("error"), f"an unknown id: {error}")
 
 
-# A ledger that is not as it should be -------------------------------------------------------------------
+# A ledger that is not as it should be -----------------------------------------------------------
 
 
 def refused_or_unavailable(t, argv, name):
     """Starts the command: it must end with a clear message, or answer guarded calls with 1503."""
     client = RawClient(t, argv, name=name)
-    ident = client.request("initialize", {"protocolVersion": "2025-11-25", "capabilities": {},
-                                          "clientInfo": {"name": "raw", "version": "1"}})
+    ident = client.request(
+        "initialize",
+        {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "raw", "version": "1"},
+        },
+    )
     try:
         client.answer(ident, 15)
         client.notify("notifications/initialized")
@@ -422,7 +558,11 @@ def restored(t, w):
     client.process.wait(10)
     t.wait(lambda: not processes.marked(t.mark), "everything to be gone")
     os.makedirs(t.path("backup"))
-    saved = {path: shutil.copy2(path, t.path("backup")) for path in t.ledger_files() if "count" not in path}
+    saved = {
+        path: shutil.copy2(path, t.path("backup"))
+        for path in t.ledger_files()
+        if "count" not in path
+    }
     client = w.client()
     for n in range(3):
         client.result(client.call(args={"n": 2}, key=KEY + f"f{n}"))
@@ -469,13 +609,39 @@ def default_ledger(t, w):
 @more("printf_into_hapax")
 def printf(t, w):
     """A shell pipe is a client, too: all its answers, then a clean end, in bounded time."""
-    lines = [{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-                "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "sh", "version": "1"}}},
-             {"jsonrpc": "2.0", "method": "notifications/initialized"},
-             {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "charge", "arguments": {}}}]
-    done = subprocess.run(w.argv(), env=t.env, input=b"".join(json.dumps(line).encode() + b"\n" for line in lines),
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20, check=False)
+    lines = [
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "sh", "version": "1"},
+            },
+        },
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "charge", "arguments": {}},
+        },
+    ]
+    done = subprocess.run(
+        w.argv(),
+        env=t.env,
+        input=b"".join(json.dumps(line).encode() + b"\n" for line in lines),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=20,
+        check=False,
+    )
     t.equal(done.returncode, 0, f"exit status ({done.stderr[-300:]!r})")
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     t.equal([answer["id"] for answer in answers], [1, 2], "answers")
-    t.equal(without_ours(answers[1]["result"])["content"][0]["text"], f"receipt {t.effects()[0]['receipt']}", "result")
+    t.equal(
+        without_ours(answers[1]["result"])["content"][0]["text"],
+        f"receipt {t.effects()[0]['receipt']}",
+        "result",
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The promises of the SDK scenarios with a raw client, for the manners that no SDK of today shows."""
+"""The promises of the SDK scenarios with a raw client, for the manners that no SDK of today
+shows.
+"""
 
 import re
 
@@ -20,7 +22,9 @@ def receipt(t, result):
 
 @raw("silent_retry_while_running", bare="breaks")
 def silent_retry(t, w):
-    """No cancel, no disconnect: the client gives up in silence and asks again after more than the overlap."""
+    """No cancel, no disconnect: the client gives up in silence and asks again after more than the
+    overlap.
+    """
     client = w.client({"tools": {"charge": {"runs": RELEASED}}})
     begin = t.clock()
     client.call(args={"amount": 1})
@@ -35,7 +39,10 @@ def silent_retry(t, w):
     t.equal(len(t.effects()), 1, "effects")
     t.equal(receipt(t, result), t.effects()[0]["receipt"], "receipt given to the retry")
     t.equal(operation(result).get("joined"), True, "joined")
-    t.true("Joined the same call" in result["content"][-1]["text"], "a keyless join says so in a text block")
+    t.true(
+        "Joined the same call" in result["content"][-1]["text"],
+        "a keyless join says so in a text block",
+    )
 
 
 @raw("retry_within_overlap_is_another_call")
@@ -78,14 +85,18 @@ def late_cancel(t, w):
     client.cancel(first, "timeout")
     client.result(client.request("tools/list"))
     t.touch("release")
-    t.equal(receipt(t, client.result(second)), t.effects()[0]["receipt"], "receipt given to the retry")
+    t.equal(
+        receipt(t, client.result(second)), t.effects()[0]["receipt"], "receipt given to the retry"
+    )
     t.equal(len(t.effects()), 1, "effects")
     t.equal(client.answers(first), [], "answers to the cancelled request")
 
 
 @raw("front_killed")
 def front_killed(t, w):
-    """SIGKILL to the front: the client sees the death at once, the keeper finishes, the retry gets the result."""
+    """SIGKILL to the front: the client sees the death at once, the keeper finishes, the retry
+    gets the result.
+    """
     client = w.client({"tools": {"charge": {"runs": RELEASED}}}, orphan="20s")
     client.call(args={"amount": 1})
     t.wait_effects(1)
@@ -97,13 +108,17 @@ def front_killed(t, w):
     second = fresh.call(args={"amount": 1})
     fresh.result(fresh.request("tools/list"))
     t.touch("release")
-    t.equal(receipt(t, fresh.result(second)), t.effects()[0]["receipt"], "receipt given to the retry")
+    t.equal(
+        receipt(t, fresh.result(second)), t.effects()[0]["receipt"], "receipt given to the retry"
+    )
     t.equal(len(t.effects()), 1, "effects")
 
 
 @raw("keeper_killed")
 def keeper_killed(t, w):
-    """SIGKILL to the keeper: the client sees the end, the server goes, the retry is told that nobody can know."""
+    """SIGKILL to the keeper: the client sees the end, the server goes, the retry is told that
+    nobody can know.
+    """
     client = w.client({"tools": {"charge": {"runs": RELEASED}}})
     client.call(args={"amount": 1})
     t.wait_effects(1)
@@ -126,13 +141,18 @@ def reaper_killed(t, w):
         processes.kill(pid, t.surroundings.hapax)
     t.touch("release")
     answer = client.result(first)
-    t.true(not answer.get("isError") or code(answer) == "OUTCOME_UNKNOWN", f"a result or an honest unknown: {answer}")
+    t.true(
+        not answer.get("isError") or code(answer) == "OUTCOME_UNKNOWN",
+        f"a result or an honest unknown: {answer}",
+    )
     t.equal(len(t.effects()), 1, "effects")
 
 
 @raw("client_killed_and_restarted")
 def client_killed(t, w):
-    """Both ends of the client's pipes close at once; the keeper sees it and the next client gets the result."""
+    """Both ends of the client's pipes close at once; the keeper sees it and the next client gets
+    the result.
+    """
     client = w.client({"tools": {"charge": {"runs": RELEASED}}}, orphan="20s")
     client.call(args={"amount": 1})
     t.wait_effects(1)
@@ -143,13 +163,17 @@ def client_killed(t, w):
     second = fresh.call(args={"amount": 1})
     fresh.result(fresh.request("tools/list"))
     t.touch("release")
-    t.equal(receipt(t, fresh.result(second)), t.effects()[0]["receipt"], "receipt given to the retry")
+    t.equal(
+        receipt(t, fresh.result(second)), t.effects()[0]["receipt"], "receipt given to the retry"
+    )
     t.equal(len(t.effects()), 1, "effects")
 
 
 @raw("answers_after_end_of_input", bare="breaks")
 def end_of_input(t, w):
-    """`printf … | hapax run -- x` gets its answers: end of file on stdin means no new calls, no more."""
+    """`printf … | hapax run -- x` gets its answers: end of file on stdin means no new calls, no
+    more.
+    """
     client = w.client({"tools": {"charge": {"runs": RELEASED}}}, orphan="20s")
     first = client.call(args={"amount": 1})
     t.wait_effects(1)
@@ -169,5 +193,7 @@ def keyed(t, w):
     t.equal(len(t.effects()), 1, "effects")
     t.equal(operation(second).get("replayed"), True, "replayed")
     error = client.error(client.call(args={"amount": 2}, key=key))
-    t.equal((error["code"], error["data"]["type"]), (-32602, "idempotency_key_conflict"), "conflict")
+    t.equal(
+        (error["code"], error["data"]["type"]), (-32602, "idempotency_key_conflict"), "conflict"
+    )
     t.equal(len(t.effects()), 1, "effects after a conflict")

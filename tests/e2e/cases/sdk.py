@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""The official SDKs as clients, against servers written with the same SDK; bare, and behind `hapax run`.
+"""The official SDKs as clients, against servers written with the same SDK; bare, and behind
+`hapax run`.
 
-Each scenario is written once. Bare it must show the fault (that proves that the test can fail), behind Hapax
-the promise. Before an effect is counted the test has seen attempt 1 fail and has checked whom it killed.
+Each scenario is written once. Bare it must show the fault (that proves that the test can fail),
+behind Hapax the promise. Before an effect is counted the test has seen attempt 1 fail and has
+checked whom it killed.
 """
 
 import os
 import re
 import sys
 
-from kit import processes
+from kit import install, processes
 from kit.harness import Skip, test
 from kit.sdkclient import SDK, SdkClient
 
@@ -27,6 +29,9 @@ class Bench:
             if not around.node:
                 raise Skip(around.node_reason)
             package = os.path.join(around.node, "node_modules", SDKS[sdk])
+            reason = install.unfit(package)
+            if reason:
+                raise Skip(reason)
             client = ["node", os.path.join(SDK, "driver.mjs"), package]
             self.server = ["node", os.path.join(SDK, "server.mjs"), package, t.dir]
         else:
@@ -57,15 +62,19 @@ def scenario(function):
     """Registers it for every SDK, bare and through Hapax."""
     for sdk in SDKS:
         for mode in ("bare", "hapax"):
+
             def run(t, sdk=sdk, mode=mode):
                 function(t, Bench(t, sdk, mode))
+
             test("sdk", f"sdk_{sdk}_{function.__name__}_{mode}", needs_hapax=mode == "hapax")(run)
     return function
 
 
 @scenario
 def timeout_cancel_retry(t, b):
-    """The client's own timeout, then the same call again on the same connection while the first still runs."""
+    """The client's own timeout, then the same call again on the same connection while the first
+    still runs.
+    """
     b.connect()
     args = {"amount": 5, "slow": True}
     first = b.client.call(args=args, timeout_ms=1500)
@@ -74,13 +83,18 @@ def timeout_cancel_retry(t, b):
     t.true(error["code"] in (-32001, 408), f"attempt 1 failed by timeout, not by {error}")
 
     sent = [message for side, message in b.client.wire() if side == "client"]
-    cancels = [message["params"] for message in sent if message.get("method") == "notifications/cancelled"]
+    cancels = [
+        message["params"] for message in sent if message.get("method") == "notifications/cancelled"
+    ]
     if b.sdk == "py":
-        # Measured: this SDK gives up silently. Only the overlap with a call that still waits tells the retry.
+        # Measured: this SDK gives up silently. Only the overlap with a call that still waits
+        # tells the retry.
         t.equal(cancels, [], "cancels sent by the Python SDK on timeout")
     else:
         t.equal(len(cancels), 1, "cancels sent by the TypeScript SDK on timeout")
-        t.true("Request timed out" in cancels[0]["reason"], f"the reason says timeout: {cancels[0]}")
+        t.true(
+            "Request timed out" in cancels[0]["reason"], f"the reason says timeout: {cancels[0]}"
+        )
 
     second = b.client.call(args=args)
     if b.mode == "bare":
@@ -94,7 +108,9 @@ def timeout_cancel_retry(t, b):
 
 @scenario
 def front_killed(t, b):
-    """The process that the client started is SIGKILLed in the middle of a call; new connection, same call."""
+    """The process that the client started is SIGKILLed in the middle of a call; new connection,
+    same call.
+    """
     b.connect()
     args = {"amount": 6, "slow": True}
     first = b.client.call(args=args)
@@ -111,7 +127,9 @@ def front_killed(t, b):
 
 @scenario
 def server_killed(t, b):
-    """The server itself is SIGKILLed after it acted. Nobody can know; so nobody may act again or say "failed"."""
+    """The server itself is SIGKILLed after it acted. Nobody can know; so nobody may act again or
+    say "failed".
+    """
     b.connect()
     args = {"amount": 7, "slow": True}
     first = b.client.call(args=args)
@@ -127,7 +145,11 @@ def server_killed(t, b):
 
     def assert_unknown(result, which):
         meta = result.get("_meta", {}).get(OPERATION, {})
-        t.equal((result.get("isError"), meta.get("code")), (True, "OUTCOME_UNKNOWN"), f"{which} of {result}")
+        t.equal(
+            (result.get("isError"), meta.get("code")),
+            (True, "OUTCOME_UNKNOWN"),
+            f"{which} of {result}",
+        )
         t.equal(meta.get("new_key_allowed"), False, f"new_key_allowed in {which}")
         return meta["id"]
 
@@ -149,8 +171,14 @@ def keyed_fifty(t, b):
     args = {"amount": 9, "slow": True}
     refs = [b.client.call(args=args, key="018f6f2e-7c1a-7000-8000-0000000000f5") for _ in range(50)]
     t.wait_effects(50 if b.mode == "bare" else 1, 40)
-    t.wait(lambda: sum(m.get("method") == "tools/call" for side, m in b.client.wire() if side == "client") == 50,
-           "fifty calls on the wire", 40)
+    t.wait(
+        lambda: sum(
+            m.get("method") == "tools/call" for side, m in b.client.wire() if side == "client"
+        )
+        == 50,
+        "fifty calls on the wire",
+        40,
+    )
     t.touch("release")
     results = [b.client.result(ref) for ref in refs]
     t.equal(len(t.effects()), 50 if b.mode == "bare" else 1, "effects")
@@ -159,7 +187,9 @@ def keyed_fifty(t, b):
         if not result.get("_meta"):
             result.pop("_meta", None)
     different = {str(sorted(result.items())) for result in results}
-    t.equal(len(different), 50 if b.mode == "bare" else 1, "different results, our _meta member apart")
+    t.equal(
+        len(different), 50 if b.mode == "bare" else 1, "different results, our _meta member apart"
+    )
 
 
 @scenario
@@ -167,7 +197,9 @@ def two_wanted_in_turn(t, b):
     """Two equal calls, both wanted, one after the other: both act."""
     b.connect()
     receipts = [b.receipt(b.client.result(b.client.call(args={"amount": 3}))) for _ in range(2)]
-    t.equal(receipts, [effect["receipt"] for effect in t.effects()], "receipts of two wanted charges")
+    t.equal(
+        receipts, [effect["receipt"] for effect in t.effects()], "receipts of two wanted charges"
+    )
 
 
 @scenario
@@ -178,7 +210,11 @@ def two_wanted_at_once(t, b):
     t.wait_effects(2)
     t.touch("release")
     receipts = sorted(b.receipt(b.client.result(ref)) for ref in refs)
-    t.equal(receipts, sorted(effect["receipt"] for effect in t.effects()), "receipts of two wanted charges")
+    t.equal(
+        receipts,
+        sorted(effect["receipt"] for effect in t.effects()),
+        "receipts of two wanted charges",
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The checks of this harness, each shown that it can fail: a check that cannot is worth nothing."""
+"""The checks of this harness, each shown that it can fail: a check that cannot is worth nothing.
+"""
 
 import json
 import os
@@ -15,15 +16,45 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def record(t, name, *records):
     with open(t.path(f"wire/{name}.jsonl"), "a", encoding="utf-8") as out:
         for sender, message in records:
-            out.write(json.dumps({"from": sender, "line": message if isinstance(message, str) else json.dumps(message)})
-                      + "\n")
+            out.write(
+                json.dumps(
+                    {
+                        "from": sender,
+                        "line": message if isinstance(message, str) else json.dumps(message),
+                    }
+                )
+                + "\n"
+            )
 
 
-HELLO = [("client", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}}),
-         ("server", {"jsonrpc": "2.0", "id": 1, "result": {
-             "protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}}),
-         ("client", {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "t"}})]
+HELLO = [
+    (
+        "client",
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "c", "version": "1"},
+            },
+        },
+    ),
+    (
+        "server",
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "result": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "serverInfo": {"name": "s", "version": "1"},
+            },
+        },
+    ),
+    ("client", {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "t"}}),
+]
 
 
 @test("self", "self_schema_faults_are_found")
@@ -33,11 +64,23 @@ def schema_faults(t):
         "not_json": ("server", "ready"),
         "no_version": ("server", {"id": 2, "result": {"content": []}}),
         "no_content": ("server", {"jsonrpc": "2.0", "id": 2, "result": {"isError": True}}),
-        "wrong_block": ("server", {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text"}]}}),
+        "wrong_block": (
+            "server",
+            {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text"}]}},
+        ),
         "never_asked": ("server", {"jsonrpc": "2.0", "id": "2", "result": {"content": []}}),
-        "bad_params": ("client", {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": 7}}),
-        "bad_progress": ("server", {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 1}}),
-        "error_code": ("server", {"jsonrpc": "2.0", "id": 2, "error": {"code": "BUSY", "message": "m"}}),
+        "bad_params": (
+            "client",
+            {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": 7}},
+        ),
+        "bad_progress": (
+            "server",
+            {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 1}},
+        ),
+        "error_code": (
+            "server",
+            {"jsonrpc": "2.0", "id": 2, "error": {"code": "BUSY", "message": "m"}},
+        ),
     }
     for name, line in broken.items():
         record(t, name, *HELLO, line)
@@ -57,7 +100,9 @@ def left_behind(t):
 
     def leaves(inner):
         inner.grace_seconds = 0.2
-        pids.append(subprocess.Popen(["cat"], env=inner.env, stdin=subprocess.PIPE, start_new_session=True))
+        pids.append(
+            subprocess.Popen(["cat"], env=inner.env, stdin=subprocess.PIPE, start_new_session=True)
+        )
 
     verdict, why, _ = harness.run_one(t.surroundings, {**entry, "run": leaves})
     t.equal(verdict, "not ok", "verdict")
@@ -81,7 +126,11 @@ def one_meant(t):
 def table(t):
     """Every row has a test or a reason; with the text of the cases at hand, no row is missing."""
     text = os.path.join(HERE, "..", "..", "..", "..", "shared", "field-cases.md")
-    argv = [sys.executable, os.path.join(HERE, "..", "field_table"), *([text] if os.path.exists(text) else [])]
+    argv = [
+        sys.executable,
+        os.path.join(HERE, "..", "field_table"),
+        *([text] if os.path.exists(text) else []),
+    ]
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     t.equal(done.returncode, 0, f"exit status of field_table: {done.stdout.decode()[-600:]}")
 
@@ -89,9 +138,15 @@ def table(t):
 @test("self", "self_field_table_can_fail")
 def table_fails(t):
     with open(t.path("cases.md"), "w", encoding="utf-8") as out:
-        out.write("## A. Some\n\n| 2 | a | b |\n| 999 | a | b |\n\n## M. Others\n\n| 998 | a | b |\n")
-    done = subprocess.run([sys.executable, os.path.join(HERE, "..", "field_table"), t.path("cases.md")],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        out.write(
+            "## A. Some\n\n| 2 | a | b |\n| 999 | a | b |\n\n## M. Others\n\n| 998 | a | b |\n"
+        )
+    done = subprocess.run(
+        [sys.executable, os.path.join(HERE, "..", "field_table"), t.path("cases.md")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
     t.equal(done.returncode, 1, "exit status")
     t.true(b"not ok row 999 of group A is not listed" in done.stdout, "the missing row is named")
     t.true(b"row 998" not in done.stdout, "rows of other groups are not asked for")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """How a field case reaches the stub: straight (`bare`) or through Hapax, with the same test text.
 
-`@case("017b_kill_after_write", bare="breaks")` registers `field_017b_kill_after_write`, which needs Hapax, and
-a twin `…_bare` that runs without. The twin says what the bare server does to the promise: "holds" (the test
-must pass), "breaks" (it must fail, which proves that it can). Without `bare` there is no twin: the case
-speaks of things that only Hapax has.
+`@case("017b_kill_after_write", bare="breaks")` registers `field_017b_kill_after_write`, which
+needs Hapax, and a twin `…_bare` that runs without. The twin says what the bare server does to the
+promise: "holds" (the test must pass), "breaks" (it must fail, which proves that it can). Without
+`bare` there is no twin: the case speaks of things that only Hapax has.
 """
 
 import functools
@@ -26,10 +26,21 @@ class Way:
         server = stub(self.t, script, wrapper)
         return server if self.is_bare else self.t.hapax_argv(server, *options, **where)
 
-    def client(self, script=None, *options, version="2025-11-25", capabilities=None, wrapper=None, name=None,
-               env=None, **where):
+    def client(
+        self,
+        script=None,
+        *options,
+        version="2025-11-25",
+        capabilities=None,
+        wrapper=None,
+        name=None,
+        env=None,
+        **where,
+    ):
         """A client that has shaken hands with the stub."""
-        client = RawClient(self.t, self.argv(script, *options, wrapper=wrapper, **where), name=name, env=env)
+        client = RawClient(
+            self.t, self.argv(script, *options, wrapper=wrapper, **where), name=name, env=env
+        )
         client.initialize(version, capabilities)
         return client
 
@@ -59,7 +70,9 @@ class Way:
         return family.keepers[0]
 
     def poll(self, client, tool="charge", args=None, key=None, seconds=20.0):
-        """Repeats a call until it has a final answer, as a patient client does; returns that result."""
+        """Repeats a call until it has a final answer, as a patient client does; returns that
+        result.
+        """
         found = []
 
         def asked():
@@ -102,7 +115,9 @@ def case(title, bare=None, suite="field", prefix="field_"):
 
 
 def assert_unknown(t, result, what):
-    t.equal((result.get("isError"), code(result)), (True, "OUTCOME_UNKNOWN"), f"{what}, of {result}")
+    t.equal(
+        (result.get("isError"), code(result)), (True, "OUTCOME_UNKNOWN"), f"{what}, of {result}"
+    )
     envelope = operation(result)
     t.equal(envelope.get("new_key_allowed"), False, f"{what}: new_key_allowed")
     t.true("structuredContent" not in result, f"{what}: our answers carry no structuredContent")
@@ -114,7 +129,9 @@ def without_ours(result):
     """A parsed result as the server sent it: without our member, without an emptied _meta."""
     copy = dict(result)
     if "_meta" in copy:
-        copy["_meta"] = {name: value for name, value in copy["_meta"].items() if name != "dev.hapax/operation"}
+        copy["_meta"] = {
+            name: value for name, value in copy["_meta"].items() if name != "dev.hapax/operation"
+        }
         if not copy["_meta"]:
             del copy["_meta"]
     return copy

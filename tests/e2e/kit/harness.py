@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Registry and surroundings of the end-to-end tests.
 
-A test is a function of one `Test`: its own directory, its own mark in the environment, its own ledger. When
-it ends, its processes are gone within a bound or it has failed; its recorded traffic satisfies the schemas or
-it has failed. Nothing here sleeps to let something happen: `Test.wait` polls a condition up to a deadline.
+A test is a function of one `Test`: its own directory, its own mark in the environment, its own
+ledger. When it ends, its processes are gone within a bound or it has failed; its recorded traffic
+satisfies the schemas or it has failed. Nothing here sleeps to let something happen: `Test.wait`
+polls a condition up to a deadline.
 """
 
 import json
@@ -29,13 +30,21 @@ class Failure(AssertionError):
 
 
 def test(suite, name=None, needs_hapax=False, fields=(), **params):
-    """Registers a test. `fields`: numbers of the field cases that it covers (its name carries one)."""
+    """Registers a test. `fields`: numbers of the field cases that it covers (its name carries
+    one).
+    """
 
     def register(function):
         title = name or function.__name__
         assert title not in TESTS, f"two tests named {title}"
-        TESTS[title] = {"name": title, "suite": suite, "run": function, "needs_hapax": needs_hapax,
-                        "fields": tuple(fields), "params": params}
+        TESTS[title] = {
+            "name": title,
+            "suite": suite,
+            "run": function,
+            "needs_hapax": needs_hapax,
+            "fields": tuple(fields),
+            "params": params,
+        }
         return function
 
     return register
@@ -55,8 +64,9 @@ class Surroundings:
         with self._lock:
             if self._validator is None:
                 script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "validate.py")
-                self._validator = subprocess.Popen([self.python, script], stdin=subprocess.PIPE,
-                                                   stdout=subprocess.PIPE)
+                self._validator = subprocess.Popen(
+                    [self.python, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                )
             self._validator.stdin.write(json.dumps({"files": files}).encode() + b"\n")
             self._validator.stdin.flush()
             answer = json.loads(self._validator.stdout.readline())
@@ -79,8 +89,12 @@ class Test:
         os.makedirs(os.path.join(self.dir, "wire"))
         os.makedirs(os.path.join(self.dir, "home"))
         self.ledger = os.path.join(self.dir, "ledger")
-        self.env = {"PATH": os.environ["PATH"], "HOME": os.path.join(self.dir, "home"),
-                    processes.MARK: self.mark, "LANG": "C.UTF-8"}
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": os.path.join(self.dir, "home"),
+            processes.MARK: self.mark,
+            "LANG": "C.UTF-8",
+        }
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS"):
             if name in os.environ:
                 self.env[name] = os.environ[name]
@@ -89,7 +103,7 @@ class Test:
         self.note = ""
         self.is_traffic_judged = True
 
-    # What is there, what is waited for -------------------------------------------------------------
+    # What is there, what is waited for ----------------------------------------------------------
 
     def path(self, name):
         return os.path.join(self.dir, name)
@@ -128,29 +142,52 @@ class Test:
         return time.monotonic()
 
     def wait_effects(self, count, seconds=20.0):
-        self.wait(lambda: len(self.effects()) >= count, f"{count} effects, there are {len(self.effects())}", seconds)
+        self.wait(
+            lambda: len(self.effects()) >= count,
+            f"{count} effects, there are {len(self.effects())}",
+            seconds,
+        )
 
     def equal(self, got, wanted, what):
         if got != wanted:
-            raise Failure(f"{what}: got {str(got)[:600]!r}, wanted {str(wanted)[:600]!r}"
-                          if isinstance(got, (bytes, str)) else f"{what}: got {got}, wanted {wanted}")
+            raise Failure(
+                f"{what}: got {str(got)[:600]!r}, wanted {str(wanted)[:600]!r}"
+                if isinstance(got, (bytes, str))
+                else f"{what}: got {got}, wanted {wanted}"
+            )
 
     def true(self, fact, what):
         if not fact:
             raise Failure(what)
 
-    # Through Hapax ---------------------------------------------------------------------------------
+    # Through Hapax ------------------------------------------------------------------------------
 
     def hapax_argv(self, server, *options, ledger=None, name="e2e", orphan="3s"):
-        bounds = [] if any(option == "--orphan-timeout" for option in options) else ["--orphan-timeout", orphan]
-        return [self.surroundings.hapax, "run", "--ledger", ledger or self.ledger, "--name", name,
-                *bounds, *options, "--", *server]
+        bounds = (
+            []
+            if any(option == "--orphan-timeout" for option in options)
+            else ["--orphan-timeout", orphan]
+        )
+        return [
+            self.surroundings.hapax,
+            "run",
+            "--ledger",
+            ledger or self.ledger,
+            "--name",
+            name,
+            *bounds,
+            *options,
+            "--",
+            *server,
+        ]
 
     def ledger_files(self):
         """Whatever the ledger consists of on disk."""
         if os.path.isdir(self.ledger):
             return [os.path.join(self.ledger, name) for name in sorted(os.listdir(self.ledger))]
-        return [self.path(name) for name in sorted(os.listdir(self.dir)) if name.startswith("ledger")]
+        return [
+            self.path(name) for name in sorted(os.listdir(self.dir)) if name.startswith("ledger")
+        ]
 
     def database(self):
         """The SQLite file among them."""
@@ -165,8 +202,15 @@ class Test:
 
     def ops(self, *arguments):
         """`hapax ops …`: exit status, standard output, standard error."""
-        done = subprocess.run([self.surroundings.hapax, "ops", *arguments], env=self.env, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
+        done = subprocess.run(
+            [self.surroundings.hapax, "ops", *arguments],
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
         return done.returncode, done.stdout, done.stderr
 
     def operations(self):
@@ -175,7 +219,7 @@ class Test:
         self.equal(status, 0, f"exit status of ops export ({err[-300:]!r})")
         return [json.loads(line) for line in out.splitlines() if line.strip()]
 
-    # Ending ----------------------------------------------------------------------------------------
+    # Ending -------------------------------------------------------------------------------------
 
     def at_end(self, action):
         self._cleanups.append(action)
@@ -190,12 +234,14 @@ class Test:
                 faults.append(f"cleanup: {error}")
         deadline = time.monotonic() + self.grace_seconds
         left = before = [0]
-        # Nothing in two looks: a process in the middle of its exec has no environment for a moment.
+        # Nothing in two looks: a process in the middle of its exec has no environment for a
+        # moment.
         while (left or before) and time.monotonic() < deadline:
             time.sleep(0.02)
             left, before = processes.marked(self.mark), left
         for pid in left:
-            faults.append(f"left behind after {self.grace_seconds:g} s: {pid} {' '.join(processes.command_line(pid))[:160]}")
+            line = " ".join(processes.command_line(pid))[:160]
+            faults.append(f"left behind after {self.grace_seconds:g} s: {pid} {line}")
             try:
                 os.kill(pid, 9)
             except ProcessLookupError:
@@ -225,7 +271,9 @@ def run_one(surroundings, entry):
         faults.append(str(error) or traceback.format_exc().strip().splitlines()[-3].strip())
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
-        faults.append(f"{type(error).__name__}: {error} ({os.path.basename(where.filename)}:{where.lineno})")
+        faults.append(
+            f"{type(error).__name__}: {error} ({os.path.basename(where.filename)}:{where.lineno})"
+        )
     faults += test_run.finish() if test_run else []
     if test_run and not faults and test_run.is_traffic_judged:
         problems, _ = test_run.check_traffic()

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Puts the pinned SDKs under the directory E2E_DIR, once. A changed pin is a changed stamp: installed anew."""
+"""Puts the pinned SDKs under the directory E2E_DIR, once. A changed pin is a changed stamp:
+installed anew.
+"""
 
 import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +24,9 @@ def _stamp(path, names):
 
 
 def _run(argv, cwd):
-    done = subprocess.run(argv, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    done = subprocess.run(
+        argv, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(argv)}: {done.stdout.decode('utf-8', 'replace')[-600:]}")
 
@@ -29,9 +35,6 @@ def node(directory):
     """The directory of the Node packages, or why there is none."""
     if not shutil.which("node") or not shutil.which("npm"):
         return None, "node and npm are not installed"
-    version = subprocess.run(["node", "--version"], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
-    if int(version[1:].split(".")[0]) < 18:
-        return None, f"the SDK wants node 18 or newer, this is {version}"
     path = os.path.join(directory, "node")
     stamp = _stamp(path, ["package.json", "package-lock.json"])
     if not os.path.exists(stamp):
@@ -42,6 +45,18 @@ def node(directory):
         _run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], path)
         open(stamp, "w", encoding="utf-8").close()
     return path, None
+
+
+def unfit(package):
+    """Why this Node cannot run that package, by what the package itself says; None when it can."""
+    with open(os.path.join(package, "package.json"), encoding="utf-8") as file:
+        wanted = json.load(file).get("engines", {}).get("node", ">=0")
+    done = subprocess.run(["node", "--version"], stdout=subprocess.PIPE, check=True)
+    version = done.stdout.decode().strip().lstrip("v")
+    least = re.search(r">=\s*(\d+)", wanted)
+    if least and int(version.split(".")[0]) < int(least.group(1)):
+        return f"{os.path.basename(package)} wants node {wanted}, this is {version}"
+    return None
 
 
 def python(directory):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What /proc knows of the processes of one test. A test marks its environment; children inherit the mark."""
+"""What /proc knows of the processes of one test. A test marks its environment; children inherit
+the mark.
+"""
 
 import os
 import signal
@@ -70,22 +72,25 @@ def zombies_of(pids):
 def holds_file(pid, prefix):
     try:
         return any(
-            os.readlink(f"/proc/{pid}/fd/{fd}").startswith(prefix) for fd in os.listdir(f"/proc/{pid}/fd")
+            os.readlink(f"/proc/{pid}/fd/{fd}").startswith(prefix)
+            for fd in os.listdir(f"/proc/{pid}/fd")
         )
     except OSError:
         return False
 
 
 class Family:
-    """The processes of one `hapax run`: the front (started by the client), keeper, reaper, servers."""
+    """The processes of one `hapax run`: the front (started by the client), keeper, reaper,
+    servers.
+    """
 
     def __init__(self, mark, hapax, ledger, front=None):
         ours = [pid for pid in marked(mark)]
         program = os.path.realpath(hapax)
         own = [pid for pid in ours if executable(pid) == program]
         self.front = front
-        # The keeper is the one that has the ledger open: neither front nor reaper may (a closed descriptor
-        # of the database drops its locks), so this also finds a mistake there.
+        # The keeper is the one that has the ledger open: neither front nor reaper may (a closed
+        # descriptor of the database drops its locks), so this also finds a mistake there.
         self.keepers = [pid for pid in own if pid != front and holds_file(pid, ledger)]
         self.others = [pid for pid in own if pid != front and pid not in self.keepers]
         self.servers = [pid for pid in ours if pid not in own]
@@ -95,7 +100,9 @@ class Family:
 
 
 def kill(pid, expected, sig=signal.SIGKILL):
-    """Kills one process after checking that it is the one meant: a word of its command line must fit."""
+    """Kills one process after checking that it is the one meant: a word of its command line must
+    fit.
+    """
     line = command_line(pid)
     assert any(expected in word for word in line), f"pid {pid} is {line}, wanted {expected}"
     os.kill(pid, sig)

@@ -20,8 +20,9 @@ class SdkClient:
         self.answers = {}
         self.changed = threading.Condition()
         self.log = open(test.path("client.err"), "ab")
-        self.process = subprocess.Popen(argv, env=test.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=self.log)
+        self.process = subprocess.Popen(
+            argv, env=test.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log
+        )
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         test.at_end(self.end)
@@ -38,7 +39,9 @@ class SdkClient:
 
     def order(self, do, **arguments):
         self.refs += 1
-        self.process.stdin.write(json.dumps({"ref": self.refs, "do": do, **arguments}).encode() + b"\n")
+        self.process.stdin.write(
+            json.dumps({"ref": self.refs, "do": do, **arguments}).encode() + b"\n"
+        )
         self.process.stdin.flush()
         return self.refs
 
@@ -48,7 +51,10 @@ class SdkClient:
             while ref not in self.answers:
                 if self.process is None:
                     raise Failure("the client program ended by itself; see client.err")
-                if not self.changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
+                if (
+                    not self.changed.wait(max(0.0, deadline - time.monotonic()))
+                    and time.monotonic() >= deadline
+                ):
                     raise Failure(f"the client had no answer to order {ref} in {seconds:g} s")
             return self.answers[ref]
 
@@ -57,7 +63,9 @@ class SdkClient:
         self.connections += 1
         wire = self.test.path(f"wire/client-{self.connections}.jsonl")
         keep = {name: value for name, value in self.test.env.items() if name != "PATH"}
-        answer = self.answer(self.order("connect", command=argv[0], args=argv[1:], env=keep, wire=wire))
+        answer = self.answer(
+            self.order("connect", command=argv[0], args=argv[1:], env=keep, wire=wire)
+        )
         if "error" in answer:
             raise Failure(f"could not connect: {answer['error']}")
         return answer["ok"]["pid"]

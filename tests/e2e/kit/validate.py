@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Checks recorded traffic against the published MCP schemas. Runs inside the virtual environment, as one
-process for the whole suite: a line with the files of a test in, a line with the problems out.
+"""Checks recorded traffic against the published MCP schemas. Runs inside the virtual environment,
+as one process for the whole suite: a line with the files of a test in, a line with the problems
+out.
 
-Every message must be a JSONRPCMessage of the revision that this connection agreed on, and satisfy the
-definition of its method (a response: of the method that it answers). Lines that a test broke on purpose are
-recorded as `odd` and are not judged. Revisions older than 2025-06-18 have no schema here; they are judged by
-that one's JSON-RPC rules only, batches element by element.
+Every message must be a JSONRPCMessage of the revision that this connection agreed on, and satisfy
+the definition of its method (a response: of the method that it answers). Lines that a test broke
+on purpose are recorded as `odd` and are not judged. Revisions older than 2025-06-18 have no
+schema here; they are judged by that one's JSON-RPC rules only, batches element by element.
 """
 
 import json
@@ -46,7 +47,11 @@ class Revision:
             schema = {**self.schema, "$ref": f"#/{self.root}/{title}"}
             self.validators[title] = jsonschema.validators.validator_for(self.schema)(schema)
         error = jsonschema.exceptions.best_match(self.validators[title].iter_errors(value))
-        return f"not a {title}: {error.message[:200]} at {list(error.absolute_path)}" if error else None
+        return (
+            f"not a {title}: {error.message[:200]} at {list(error.absolute_path)}"
+            if error
+            else None
+        )
 
 
 class Connection:
@@ -70,7 +75,9 @@ class Connection:
             self.judge_message(number, record, one)
 
     def note_request(self, record):
-        """Of a line broken on purpose only this counts: that its request, if it is one, may be answered."""
+        """Of a line broken on purpose only this counts: that its request, if it is one, may be
+        answered.
+        """
         try:
             message = json.loads(record["line"])
         except (KeyError, ValueError):
@@ -82,7 +89,9 @@ class Connection:
     def judge_message(self, number, record, message):
         revision = self.revisions[self.version if self.version in REVISIONS else "2025-06-18"]
         if isinstance(message, dict) and record["from"] == "server" and "result" in message:
-            version = self.asked_method(record, message) == "initialize" and message["result"].get("protocolVersion")
+            version = self.asked_method(record, message) == "initialize" and message["result"].get(
+                "protocolVersion"
+            )
             if version:
                 self.version = version
                 revision = self.revisions[version if version in REVISIONS else "2025-06-18"]
@@ -92,11 +101,22 @@ class Connection:
         method = message.get("method")
         if method is None:
             asked = self.asked_method(record, message)
-            if "result" in message and self.version in REVISIONS and asked and revision.result_of(asked):
+            if (
+                "result" in message
+                and self.version in REVISIONS
+                and asked
+                and revision.result_of(asked)
+            ):
                 if asked != "tools/call" or "task" not in message["result"]:
-                    self.report(number, record, revision.problem(revision.result_of(asked), message["result"]))
+                    self.report(
+                        number,
+                        record,
+                        revision.problem(revision.result_of(asked), message["result"]),
+                    )
             if message.get("id") is not None and asked is None:
-                self.report(number, record, "answers a request that was not seen on this connection")
+                self.report(
+                    number, record, "answers a request that was not seen on this connection"
+                )
             return
         if "id" in message:
             self.asked[(record["from"], json.dumps(message["id"]))] = method
@@ -105,10 +125,16 @@ class Connection:
 
     @staticmethod
     def with_an_id(message):
-        """The schemas do not know JSON-RPC's rule that an error about a message whose id could not be read has
-        the id null; 2025-11-25 lets it be left out. Both are right, so such an error is judged with an id."""
+        """The schemas do not know JSON-RPC's rule that an error about a message whose id could not
+        be read has the id null; 2025-11-25 lets it be left out. Both are right, so such an error is
+        judged with an id.
+        """
         error = message.get("error") if isinstance(message, dict) else None
-        if isinstance(error, dict) and message.get("id") is None and error.get("code") in (-32700, -32600):
+        if (
+            isinstance(error, dict)
+            and message.get("id") is None
+            and error.get("code") in (-32700, -32600)
+        ):
             return {**message, "id": 0}
         return message
 
@@ -119,7 +145,9 @@ class Connection:
     def report(self, number, record, problem):
         if problem:
             line = record.get("line", "")[:300]
-            self.problems.append(f"{os.path.basename(self.path)}:{number} from the {record['from']}: {problem}: {line}")
+            self.problems.append(
+                f"{os.path.basename(self.path)}:{number} from the {record['from']}: {problem}: {line}"
+            )
 
 
 def main():

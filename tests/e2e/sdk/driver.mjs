@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
-// The official TypeScript SDK as a client, driven by lines of JSON on stdin, so that one scenario written once
-// runs with every SDK (driver.py is its twin). It adds nothing to the SDK but a copy of the wire:
+// The official TypeScript SDK as a client, driven by lines of JSON on stdin, so that one scenario
+// written once runs with every SDK (driver.py is its twin). It adds nothing but a copy of the wire:
 //
-//   {"ref":1,"do":"connect","command":C,"args":[],"env":{},"wire":FILE}   -> {"ref":1,"ok":{"pid":N}}
-//   {"ref":2,"do":"call","tool":T,"args":{},"timeout_ms":N,"key":K}       -> {"ref":2,"ok":RESULT} or {"ref":2,"error":E}
-//   {"ref":3,"do":"abort","of":2,"reason":"user pressed Esc"}             -> {"ref":3,"ok":{}}
-//   {"ref":4,"do":"close"}                                                -> {"ref":4,"ok":{}}
+//   {"ref":1,"do":"connect","command":C,"args":[],"env":{},"wire":FILE}  -> {"ref":1,"ok":{"pid":N}}
+//   {"ref":2,"do":"call","tool":T,"args":{},"timeout_ms":N,"key":K}      -> {"ref":2,"ok":RESULT}
+//   {"ref":3,"do":"abort","of":2,"reason":"user pressed Esc"}            -> {"ref":3,"ok":{}}
+//   {"ref":4,"do":"close"}                                               -> {"ref":4,"ok":{}}
+//
+// What went wrong is {"ref":N,"error":{"kind":...,"code":...,"message":...}}.
 //
 // argv: the directory of the SDK package to use.
 
@@ -57,7 +59,8 @@ let client;
 
 const verbs = {
     async connect({ command, args, env, wire }) {
-        const transport = new TapedTransport({ command, args, env, stderr: "inherit" }, new Tape(wire));
+        const params = { command, args, env, stderr: "inherit" };
+        const transport = new TapedTransport(params, new Tape(wire));
         client = new Client({ name: "hapax-e2e", version: "1" }, { capabilities: {} });
         await client.connect(transport);
         return { pid: transport.pid };
@@ -67,7 +70,8 @@ const verbs = {
         if (key) params._meta = { "dev.hapax/idempotencyKey": key };
         const abort = new AbortController();
         aborts.set(ref, abort);
-        return client.callTool(params, undefined, { timeout: timeout_ms ?? 60000, signal: abort.signal });
+        const options = { timeout: timeout_ms ?? 60000, signal: abort.signal };
+        return client.callTool(params, undefined, options);
     },
     async abort({ of, reason }) {
         aborts.get(of).abort(reason);
@@ -87,7 +91,10 @@ for await (const line of createInterface({ input: process.stdin })) {
     if (command.do === "quit") break;
     verbs[command.do](command).then(
         (ok) => say({ ref: command.ref, ok }),
-        (e) => say({ ref: command.ref, error: { kind: e?.constructor?.name, code: e?.code, message: String(e?.message ?? e) } }),
+        (e) => {
+            const error = { kind: e?.constructor?.name, code: e?.code, message: String(e?.message ?? e) };
+            say({ ref: command.ref, error });
+        },
     );
 }
 process.exit(0);

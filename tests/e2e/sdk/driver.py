@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The official Python SDK as a client, driven by lines of JSON; the verbs are those of driver.mjs."""
+"""The official Python SDK as a client, driven by lines of JSON; the verbs are those of
+driver.mjs.
+"""
 
 import asyncio
 import json
@@ -22,7 +24,10 @@ class Tape:
         *lines, self.rest[sender] = (self.rest[sender] + chunk).split(b"\n")
         with open(self.path, "a", encoding="utf-8") as out:
             for line in lines:
-                out.write(json.dumps({"from": sender, "at": "client", "line": line.decode("utf-8")}) + "\n")
+                out.write(
+                    json.dumps({"from": sender, "at": "client", "line": line.decode("utf-8")})
+                    + "\n"
+                )
 
 
 class TapedSend:
@@ -51,7 +56,9 @@ class TapedReceive:
 
 
 class Connection:
-    """One SDK session in a task of its own: its context managers must end in the task that entered them."""
+    """One SDK session in a task of its own: its context managers must end in the task that
+    entered them.
+    """
 
     def __init__(self, params, tape):
         self.params, self.tape = params, tape
@@ -88,14 +95,18 @@ class Driver:
         self.connection = None
 
     async def connect(self, order):
-        params = StdioServerParameters(command=order["command"], args=order["args"], env=order["env"])
+        params = StdioServerParameters(
+            command=order["command"], args=order["args"], env=order["env"]
+        )
         self.connection = Connection(params, Tape(order["wire"]))
         return {"pid": await self.connection.ready}
 
     async def call(self, order):
         meta = {"dev.hapax/idempotencyKey": order["key"]} if order.get("key") else None
         timeout = timedelta(milliseconds=order.get("timeout_ms") or 60000)
-        result = await self.connection.session.call_tool(order["tool"], order["args"], timeout, meta=meta)
+        result = await self.connection.session.call_tool(
+            order["tool"], order["args"], timeout, meta=meta
+        )
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     async def abort(self, order):
@@ -103,7 +114,9 @@ class Driver:
         return {}
 
     async def list(self, order):
-        return (await self.connection.session.list_tools()).model_dump(mode="json", by_alias=True, exclude_none=True)
+        return (await self.connection.session.list_tools()).model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        )
 
     async def close(self, order):
         self.connection.ending.set()
@@ -114,7 +127,13 @@ class Driver:
         try:
             answer = {"ok": await getattr(self, order["do"])(order)}
         except McpError as error:
-            answer = {"error": {"kind": "McpError", "code": error.error.code, "message": error.error.message}}
+            answer = {
+                "error": {
+                    "kind": "McpError",
+                    "code": error.error.code,
+                    "message": error.error.message,
+                }
+            }
         except (Exception, asyncio.CancelledError) as error:
             answer = {"error": {"kind": type(error).__name__, "message": str(error)}}
         print(json.dumps({"ref": order["ref"], **answer}), flush=True)
@@ -122,7 +141,9 @@ class Driver:
 
 async def main():
     reader = asyncio.StreamReader(limit=1 << 24)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
     driver = Driver()
     while line := await reader.readline():
         order = json.loads(line)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A tool server written with the official TypeScript SDK. `charge` acts first (one line, synced) and only
-// then waits: what it did is on disk whatever happens to the answer. server.py is its twin.
+// A tool server written with the official TypeScript SDK. `charge` acts first (one line, synced) and
+// only then waits: what it did is on disk whatever happens to the answer. server.py is its twin.
 //
 // argv: the directory of the SDK package, the directory of the test.
 // With {"slow": true} the answer waits until the file `release` is there.
@@ -21,7 +21,8 @@ function tape(from, chunk) {
     let bytes = Buffer.concat([rest[from], Buffer.from(chunk)]);
     for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10)) {
         const line = bytes.subarray(0, end).toString("utf8");
-        appendFileSync(`${dir}/wire/server-${process.pid}.jsonl`, JSON.stringify({ from, at: "server", line }) + "\n");
+        const record = JSON.stringify({ from, at: "server", line });
+        appendFileSync(`${dir}/wire/server-${process.pid}.jsonl`, `${record}\n`);
         bytes = bytes.subarray(end + 1);
     }
     rest[from] = bytes;
@@ -52,7 +53,10 @@ server.setRequestHandler(ListToolsRequestSchema, async () => ({
         {
             name: "charge",
             description: "Charges a card once per call.",
-            inputSchema: { type: "object", properties: { amount: { type: "number" }, slow: { type: "boolean" } } },
+            inputSchema: {
+                type: "object",
+                properties: { amount: { type: "number" }, slow: { type: "boolean" } },
+            },
         },
     ],
 }));

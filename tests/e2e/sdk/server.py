@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The twin of server.mjs, written with the official Python SDK: acts, syncs, and only then waits."""
+"""The twin of server.mjs, written with the official Python SDK: acts, syncs, and only then waits.
+"""
 
 import io
 import json
@@ -19,7 +20,11 @@ class Taped(io.RawIOBase):
     """A descriptor whose whole lines are also written to the tape of this test."""
 
     def __init__(self, fd, sender):
-        self.file, self.sender, self.rest = io.FileIO(fd, "rb" if sender == "client" else "wb", closefd=False), sender, b""
+        self.file, self.sender, self.rest = (
+            io.FileIO(fd, "rb" if sender == "client" else "wb", closefd=False),
+            sender,
+            b"",
+        )
 
     def readable(self):
         return self.sender == "client"
@@ -31,7 +36,10 @@ class Taped(io.RawIOBase):
         *lines, self.rest = (self.rest + chunk).split(b"\n")
         with open(f"{DIR}/wire/server-{os.getpid()}.jsonl", "a", encoding="utf-8") as out:
             for line in lines:
-                out.write(json.dumps({"from": self.sender, "at": "server", "line": line.decode("utf-8")}) + "\n")
+                out.write(
+                    json.dumps({"from": self.sender, "at": "server", "line": line.decode("utf-8")})
+                    + "\n"
+                )
 
     def readinto(self, buffer):
         count = self.file.readinto(buffer)
@@ -49,8 +57,13 @@ server = Server("charge", version="1")
 
 @server.list_tools()
 async def list_tools():
-    schema = {"type": "object", "properties": {"amount": {"type": "number"}, "slow": {"type": "boolean"}}}
-    return [types.Tool(name="charge", description="Charges a card once per call.", inputSchema=schema)]
+    schema = {
+        "type": "object",
+        "properties": {"amount": {"type": "number"}, "slow": {"type": "boolean"}},
+    }
+    return [
+        types.Tool(name="charge", description="Charges a card once per call.", inputSchema=schema)
+    ]
 
 
 @server.call_tool()
