@@ -7,6 +7,7 @@ directions.
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -297,12 +298,14 @@ class RawClient:
         self.process.wait()
 
     def end(self):
+        """Ends the connection as the SDKs do: end of file, two seconds, TERM, two seconds, KILL."""
         self.close_stdin()
-        try:
-            self.process.wait(8)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        for signal_number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                self.process.wait(2)
+            except subprocess.TimeoutExpired:
+                self.process.send_signal(signal_number)
+        self.process.wait()
         if self.is_paused:
             self.pause(False)
         self.reader.join(5)

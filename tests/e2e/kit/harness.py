@@ -162,7 +162,7 @@ class Test:
 
     # Through Hapax ------------------------------------------------------------------------------
 
-    def hapax_argv(self, server, *options, ledger=None, name="e2e", orphan="3s"):
+    def hapax_argv(self, server, *options, ledger=None, name="e2e", orphan="1s"):
         bounds = (
             []
             if any(option == "--orphan-timeout" for option in options)
