@@ -14,4 +14,5 @@ from . import (  # noqa: F401
     raw,
     sdk,
     self_check,
+    settings,
 )
