@@ -22,7 +22,7 @@ from kit.harness import Failure  # noqa: E402
 
 STUB = os.path.join(HERE, "..", "fixtures", "stub_server.py")
 OPERATION = "dev.hapax/operation"
-TAPED_MAX = 1 << 22  # longer lines are recorded by their beginning
+TAPED_MAX = 1 << 24  # longer lines are recorded by their beginning
 KEY = "dev.hapax/idempotencyKey"
 
 
