@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the fuzz targets share. Each target is one function of bytes; with libFuzzer it is fed at random,
- * without it replay.c feeds it the files of its corpus, so that every finding stays a test.
+ * What the fuzz targets share. Each target is one function of bytes; with libFuzzer it is fed at
+ * random, without it replay.c feeds it the files of its corpus, so that every finding stays a
+ * test.
  */
 #ifndef HX_TESTS_FUZZ_H
 #define HX_TESTS_FUZZ_H

@@ -3,8 +3,8 @@
  * The canonical form under arbitrary JSON.
  *
  *  - It is a fixed point: canon(canon(x)) = canon(x), and it is JSON that the reader accepts.
- *  - Spelled otherwise (white space, order of members, escapes, numbers with another exponent), the same
- *    value has the same fingerprint.
+ *  - Spelled otherwise (white space, order of members, escapes, numbers with another exponent), the
+ *    same value has the same fingerprint.
  */
 #include "base/digest.h"
 #include "tests/fuzz/fuzz.h"

@@ -2,10 +2,10 @@
 /*
  * The reader and the splicer under arbitrary bytes.
  *
- *  - The tape's slices, joined with what is between them, are the text again; each slice read on its own
- *    is accepted with the same type.
+ *  - The slices of the tape, joined with what is between them, are the text again; each slice read
+ *    alone is accepted with the same type.
  *  - Reading with a shallow record depth accepts the same texts.
- *  - A splice without edits gives the text; after any edits the answer is JSON and holds what was set.
+ *  - A splice without edits gives the text; after any edits the answer is JSON, with what was set.
  */
 #include "tests/fuzz/fuzz.h"
 #include "json/splice.h"

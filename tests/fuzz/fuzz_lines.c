@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Any split of the bytes gives the same messages: lines, oversize items with their ids and digests, and
- * the JSON-RPC verdict on each line.
+ * Any split of the bytes gives the same messages: lines, oversize items with their ids and
+ * digests, and the JSON-RPC verdict on each line.
  */
 #include "tests/fuzz/fuzz.h"
 #include "wire/jsonrpc.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For tests of byte work: spans compared so that a failure prints both texts, inputs copied to memory
- * of exactly their size so that a sanitizer sees every step beyond the end, and a loop that fails
- * each allocation once.
+ * For tests of byte work: spans compared so that a failure prints both texts, inputs copied to
+ * memory of exactly their size so that a sanitizer sees every step beyond the end, and a loop that
+ * fails each allocation once.
  */
 #ifndef HX_TESTS_TEXT_KIT_H
 #define HX_TESTS_TEXT_KIT_H
@@ -51,7 +51,7 @@ static inline void kit_free(struct hx_span exact)
     free((void *)(uintptr_t)exact.ptr);
 }
 
-/* Runs `body(context)` with the n-th allocation refused, n = 1, 2, ... until a run does not get that
+/* Runs `body(context)` with the n-th allocation refused, n = 1, 2, ... until a run does not get so
  * far. The body returns whether it succeeded; it must have cleaned up either way. */
 static inline void kit_fail_each_allocation(bool (*body)(void *context), void *context)
 {
