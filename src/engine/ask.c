@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests of ours to the client: what the server wants to ask it (sampling, elicitation, roots), and
+ * our own question to a person about an outcome that is unknown.
+ */
+#include "engine/internal.h"
+
+#include <stdio.h>
+
+static struct hx_ask *new_ask(struct hx_gateway *gateway, enum hx_ask_kind kind)
+{
+    struct hx_ask *ask = hx_new(struct hx_ask);
+    ask->kind = kind;
+    snprintf(ask->id_text, sizeof(ask->id_text), "\"hx-%s-%llu\"", gateway->ask_secret,
+             (unsigned long long)gateway->next_ask++);
+    hx_buf_init(&ask->id_key, HX_RPC_ID_MAX + 16);
+    hx_buf_init(&ask->raw_id, HX_RPC_ID_MAX + 16);
+    struct hx_rpc_id id = hx_rpc_id_parse(hx_span_cstr(ask->id_text));
+    hx_rpc_id_key(&id, &ask->id_key);
+    hx_list_append(&gateway->asks, &ask->node);
+    hx_map_insert(&gateway->asks_by_id, &ask->by_id, hx_buf_span(&ask->id_key));
+    return ask;
+}
+
+void hx_ask_withdraw(struct hx_gateway *gateway, struct hx_ask *ask)
+{
+    if (ask->kind == HX_ASK_SERVER)
+        gateway->server_asks--;
+    if (ask->work != NULL)
+        ask->work->ask = NULL;
+    hx_list_unlink(&ask->node);
+    hx_map_remove(&gateway->asks_by_id, &ask->by_id);
+    hx_buf_fini(&ask->id_key);
+    hx_buf_fini(&ask->raw_id);
+    hx_free(ask);
+}
+
+struct hx_ask *hx_ask_find(struct hx_gateway *gateway, const struct hx_rpc_id *id)
+{
+    struct hx_buf key;
+    hx_buf_init(&key, HX_RPC_ID_MAX + 16);
+    hx_rpc_id_key(id, &key);
+    struct hx_map_node *node = hx_map_find(&gateway->asks_by_id, hx_buf_span(&key));
+    hx_buf_fini(&key);
+    return node ? hx_container_of(node, struct hx_ask, by_id) : NULL;
+}
+
+struct hx_ask *hx_ask_find_server(struct hx_gateway *gateway, const struct hx_rpc_id *server_id)
+{
+    hx_list_for_each (node, &gateway->asks) {
+        struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
+        struct hx_rpc_id id = hx_rpc_id_parse(hx_buf_span(&ask->raw_id));
+        if (ask->kind == HX_ASK_SERVER && hx_rpc_id_eq(&id, server_id))
+            return ask;
+    }
+    return NULL;
+}
+
+/* Nobody is left to answer the server: it is told so at once, so that it can finish its work. */
+static void refuse_server(struct hx_gateway *gateway, struct hx_span raw_id)
+{
+    struct hx_buf line;
+    hx_buf_init(&line, gateway->options.message_max);
+    if (hx_rewrite_build_error(&line, raw_id, false, -32603,
+                               HX_SPAN_LIT("The client that made this call is gone."),
+                               HX_SPAN_NONE) == 0)
+        hx_link_send(gateway, &line, 0);
+    hx_buf_fini(&line);
+}
+
+void hx_ask_for_server(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
+{
+    enum { ASKS_MAX = 1024 };
+    struct hx_buf line;
+    if (gateway->is_client_gone || gateway->asks_by_id.count >= ASKS_MAX) {
+        refuse_server(gateway, msg->id.raw);
+        return;
+    }
+    struct hx_ask *ask = new_ask(gateway, HX_ASK_SERVER);
+    gateway->server_asks++;
+    ask->generation = gateway->link.generation;
+    (void)hx_buf_append_span(&ask->raw_id, msg->id.raw);
+    hx_buf_init(&line, gateway->options.message_max + 64);
+    if (hx_rewrite_id(msg, hx_span_cstr(ask->id_text), &line) == 0) {
+        hx_send_client(gateway, &line, gateway->next_tag++);
+    } else {
+        refuse_server(gateway, msg->id.raw);
+        hx_ask_withdraw(gateway, ask);
+    }
+    hx_buf_fini(&line);
+}
+
+void hx_asks_of_server_gone(struct hx_gateway *gateway, bool is_client_gone)
+{
+    hx_list_for_each_safe (node, &gateway->asks) {
+        struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
+        if (ask->kind == HX_ASK_SERVER && is_client_gone &&
+            ask->generation == gateway->link.generation && gateway->link.state == HX_LINK_READY)
+            refuse_server(gateway, hx_buf_span(&ask->raw_id));
+        if (ask->kind == HX_ASK_SERVER || is_client_gone)
+            hx_ask_withdraw(gateway, ask);
+    }
+}
+
+static void write_question(struct hx_buf *line, const struct hx_ask *ask,
+                           const struct hx_work *work)
+{
+    const struct hx_record *record = &work->op.durable;
+    struct hx_buf text;
+    char id[HX_ID_TEXT_SIZE], when[HX_TIME_TEXT_SIZE];
+    hx_id_format(&record->id, id);
+    hx_wall_format(record->attempt.marked_at.wall, when);
+    hx_buf_init(&text, 8192);
+    (void)hx_buf_printf(
+        &text,
+        "The call of the tool \"%.*s\" was sent at %s and no answer came back, so it "
+        "may or may not have happened (operation %s). What do you know?",
+        HX_SPAN_FMT(record->tool), when, id);
+    struct hx_json_writer writer;
+    hx_json_writer_init(&writer, line);
+    (void)hx_buf_append_cstr(line, "{\"jsonrpc\":\"2.0\",\"id\":");
+    (void)hx_buf_append_cstr(line, ask->id_text);
+    (void)hx_buf_append_cstr(line, ",\"method\":\"elicitation/create\",\"params\":{\"message\":");
+    hx_json_put_string(&writer, hx_buf_span(&text));
+    (void)hx_buf_append_cstr(
+        line, ",\"requestedSchema\":{\"type\":\"object\",\"properties\":{\"decision\":{\"type\":"
+              "\"string\",\"title\":\"What happened\",\"enum\":[\"happened\",\"again\",\"leave\"],"
+              "\"enumNames\":[\"It happened\",\"It did not happen: do it again\","
+              "\"Leave it open\"]}},\"required\":[\"decision\"]}}}");
+    hx_buf_fini(&text);
+}
+
+bool hx_ask_outcome(struct hx_work *work)
+{
+    struct hx_gateway *gateway = work->gateway;
+    bool can_ask = gateway->has_client && gateway->client.can_elicit_form &&
+                   !gateway->is_client_gone && gateway->era->has_elicitation && !work->was_asked;
+    if (work->ask != NULL)
+        return true;
+    if (!can_ask || hx_list_is_empty(&work->calls))
+        return false;
+    struct hx_ask *ask = new_ask(gateway, HX_ASK_OUTCOME);
+    ask->work = work;
+    work->ask = ask;
+    struct hx_buf line;
+    hx_buf_init(&line, gateway->options.message_max);
+    write_question(&line, ask, work);
+    hx_send_client(gateway, &line, gateway->next_tag++);
+    return true;
+}
+
+static void answer_server(struct hx_gateway *gateway, struct hx_ask *ask,
+                          const struct hx_rpc_msg *msg)
+{
+    struct hx_buf line;
+    bool is_there =
+        ask->generation == gateway->link.generation &&
+        (gateway->link.state == HX_LINK_READY || gateway->link.state == HX_LINK_GREETING);
+    hx_buf_init(&line, gateway->options.message_max + HX_RPC_ID_MAX);
+    if (is_there && hx_rewrite_id(msg, hx_buf_span(&ask->raw_id), &line) == 0)
+        hx_link_send(gateway, &line, 0);
+    hx_buf_fini(&line);
+    hx_ask_withdraw(gateway, ask);
+}
+
+/* The word in result.content.decision of an accepted form; absent for everything else. */
+static struct hx_span decision_of(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
+{
+    struct hx_json_tape *tape = &gateway->scratch;
+    struct hx_span decision;
+    if (msg->kind != HX_RPC_RESULT || hx_json_read(tape, msg->result, &gateway->part_limits) != 0)
+        return HX_SPAN_NONE;
+    uint32_t action = hx_json_member(tape, 0, HX_SPAN_LIT("action"));
+    uint32_t content = hx_json_member(tape, 0, HX_SPAN_LIT("content"));
+    uint32_t value = hx_json_member(tape, content, HX_SPAN_LIT("decision"));
+    if (action == HX_JSON_NONE || !hx_json_is_text(tape, action, HX_SPAN_LIT("accept")) ||
+        !hx_json_is(tape, value, HX_JSON_STRING) ||
+        hx_json_string(tape, value, &gateway->arena, &decision) != 0)
+        return HX_SPAN_NONE;
+    return decision;
+}
+
+static void decide_happened(struct hx_work *work)
+{
+    struct hx_gateway *gateway = work->gateway;
+    struct hx_event event = hx_work_make_event(work, HX_EV_RESOLVE_HAPPENED);
+    struct hx_span bytes = HX_SPAN_LIT("{\"content\":[{\"type\":\"text\",\"text\":\"A person "
+                                       "confirmed that this call happened. Its "
+                                       "own result was lost.\"}]}");
+    event.outcome = (struct hx_outcome){
+        .kind = HX_OUTCOME_RESULT, .is_reconstructed = true, .size = bytes.len, .bytes = bytes};
+    hx_hasher_begin(gateway->hasher);
+    hx_hasher_add(gateway->hasher, bytes);
+    event.outcome.digest = hx_hasher_end(gateway->hasher);
+    hx_work_step(work, &event, NULL);
+}
+
+static void note_decision(struct hx_work *work, struct hx_span decision)
+{
+    struct hx_buf note;
+    char when[HX_TIME_TEXT_SIZE];
+    hx_wall_format(work->gateway->now.wall, when);
+    hx_buf_init(&note, HX_STORE_NOTE_MAX);
+    (void)hx_buf_printf(&note,
+                        "{\"at\":\"%s\",\"what\":\"decision\",\"who\":\"caller, by elicitation\","
+                        "\"decision\":\"%.*s\"}",
+                        when, HX_SPAN_FMT(decision));
+    if (hx_buf_ok(&note))
+        hx_store_note(work->gateway, &work->op.durable.id, hx_buf_span(&note));
+    hx_buf_fini(&note);
+}
+
+void hx_ask_answered(struct hx_gateway *gateway, struct hx_ask *ask, const struct hx_rpc_msg *msg)
+{
+    struct hx_work *work = ask->work;
+    if (ask->kind == HX_ASK_SERVER) {
+        answer_server(gateway, ask, msg);
+        return;
+    }
+    struct hx_span decision = decision_of(gateway, msg);
+    hx_ask_withdraw(gateway, ask);
+    if (work == NULL)
+        return;
+    work->was_asked = true;
+    if (hx_span_eq_cstr(decision, "happened")) {
+        note_decision(work, decision);
+        decide_happened(work);
+    } else if (hx_span_eq_cstr(decision, "again")) {
+        note_decision(work, decision);
+        hx_work_event(work, HX_EV_RESOLVE_AGAIN);
+    } else {
+        /* Left open: whoever waits is told that it is unknown. */
+        hx_list_for_each_safe (node, &work->calls) {
+            struct hx_event event = hx_work_make_event(work, HX_EV_WAIT_OVER);
+            hx_work_step(work, &event, hx_container_of(node, struct hx_call, node));
+        }
+    }
+}

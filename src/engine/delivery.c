@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What became of an answer. An answer counts as sent when the kernel took its last byte, and is taken
+ * back when we learn that nobody read it: the reader closed with it unread, a cancel came for a request
+ * already answered (the client had given up), or the process that the client started was killed within
+ * seconds.
+ *
+ * Delivery never influences execution (I17): all this does is let a repeat of a lost call find its
+ * answer.
+ */
+#include "engine/internal.h"
+
+/* The count bounds the memory of a busy client; what falls out of it just cannot be taken back. */
+enum { REMEMBERED_MS = 60 * 1000, REMEMBERED_MAX = 2048, FRONT_DEATH_MS = 5 * 1000 };
+
+struct hx_delivery_note *hx_delivery_new(struct hx_gateway *gateway, struct hx_call *call,
+                                         const struct hx_record *record)
+{
+    struct hx_delivery_note *note = hx_new(struct hx_delivery_note);
+    note->tag = gateway->next_tag++;
+    memcpy(note->tag_key, &note->tag, sizeof(note->tag_key));
+    note->operation = record->id;
+    note->fingerprint = record->fingerprint;
+    note->sent = gateway->now.mono;
+    note->cold_record = *record;
+    /* The copy serves hx_repeat_is_cold only, which looks at no text. */
+    note->cold_record.tenant = note->cold_record.principal = note->cold_record.server =
+        HX_SPAN_NONE;
+    note->cold_record.tool = note->cold_record.key = note->cold_record.arguments = HX_SPAN_NONE;
+    note->cold_record.outcome.bytes = HX_SPAN_NONE;
+    hx_buf_init(&note->id_key, HX_RPC_ID_MAX + 16);
+    (void)hx_buf_append_span(&note->id_key, hx_buf_span(&call->request->id_key));
+    hx_list_append(&gateway->deliveries, &note->node);
+    hx_map_insert(&gateway->deliveries_by_tag, &note->by_tag,
+                  hx_span(note->tag_key, sizeof(note->tag_key)));
+    hx_map_insert(&gateway->answered, &note->by_id, hx_buf_span(&note->id_key));
+    return note;
+}
+
+void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note)
+{
+    hx_list_unlink(&note->node);
+    hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
+    hx_map_remove(&gateway->answered, &note->by_id);
+    hx_buf_fini(&note->id_key);
+    hx_free(note);
+}
+
+static void touch(struct hx_gateway *gateway, struct hx_delivery_note *note, bool is_sent)
+{
+    struct hx_store_request *request = hx_store_make(gateway, HX_STORE_TOUCH);
+    request->record.id = note->operation;
+    if (is_sent) {
+        request->touch.add_sent = 1;
+        note->cold_record.sent_count++;
+        request->touch.cool = hx_repeat_is_cold(&note->cold_record, &gateway->now);
+    } else {
+        request->touch.add_lost = 1;
+        request->touch.subtract_sent = note->is_counted ? 1 : 0;
+        note->cold_record.lost_count++;
+        if (note->is_counted)
+            note->cold_record.sent_count--;
+    }
+    note->is_counted = is_sent;
+    hx_store_submit_quiet(gateway, request);
+}
+
+void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *note)
+{
+    touch(gateway, note, false);
+    hx_tell(gateway, HX_TELL_INFO, "answer_lost", "reason=taken_back");
+    hx_delivery_free(gateway, note);
+}
+
+void hx_delivery_fate(struct hx_gateway *gateway, uint64_t tag, enum hx_peer_event_type fate)
+{
+    struct hx_span key = hx_span((const char *)&tag, sizeof(tag));
+    struct hx_map_node *node = hx_map_find(&gateway->deliveries_by_tag, key);
+    while (node != NULL) {
+        /* The answers of a batch share its tag, and so a chain of the table. */
+        struct hx_map_node *next = node->next;
+        while (next != NULL && !hx_span_eq(next->key, key))
+            next = next->next;
+        struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, by_tag);
+        if (fate == HX_PEER_WRITTEN && !note->is_written) {
+            note->is_written = true;
+            touch(gateway, note, true);
+        } else if (fate != HX_PEER_WRITTEN) {
+            hx_delivery_take_back(gateway, note);
+        }
+        node = next;
+    }
+}
+
+struct hx_delivery_note *hx_delivery_find(struct hx_gateway *gateway, const struct hx_rpc_id *id)
+{
+    struct hx_buf key;
+    hx_buf_init(&key, HX_RPC_ID_MAX + 16);
+    hx_rpc_id_key(id, &key);
+    struct hx_map_node *node = hx_map_find(&gateway->answered, hx_buf_span(&key));
+    hx_buf_fini(&key);
+    return node ? hx_container_of(node, struct hx_delivery_note, by_id) : NULL;
+}
+
+void hx_delivery_front_gone(struct hx_gateway *gateway)
+{
+    hx_list_for_each_safe (node, &gateway->deliveries) {
+        struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
+        if (hx_mono_since_ms(gateway->now.mono, note->sent) <= FRONT_DEATH_MS)
+            hx_delivery_take_back(gateway, note);
+    }
+}
+
+void hx_delivery_forget_old(struct hx_gateway *gateway)
+{
+    struct hx_list *node;
+    while ((node = hx_list_first(&gateway->deliveries)) != NULL) {
+        struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
+        bool is_old = hx_mono_since_ms(gateway->now.mono, note->sent) > REMEMBERED_MS ||
+                      gateway->answered.count > REMEMBERED_MAX;
+        if (!is_old || !note->is_written)
+            break;
+        hx_delivery_free(gateway, note);
+    }
+}

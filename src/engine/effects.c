@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Carrying out what the core decided. Nothing here decides anything about running a tool.
+ */
+#include "engine/internal.h"
+
+#include <stdio.h>
+
+enum { POLL_MS = 200 };
+
+static void persist(struct hx_work *work)
+{
+    const struct hx_op *op = &work->op;
+    enum hx_store_kind kind = op->write == HX_WRITE_INSERT ? HX_STORE_INSERT : HX_STORE_UPDATE;
+    struct hx_store_request *request = hx_store_make(work->gateway, kind);
+    request->record = op->next;
+    request->expected_fence = op->expected_fence;
+    request->require_unmarked = op->requires_unmarked;
+    if (op->write == HX_WRITE_SUCCESSOR) {
+        request->second = op->successor;
+        request->has_second = true;
+    }
+    if (op->write == HX_WRITE_INSERT && op->next.key_source == HX_KEY_NONE) {
+        request->twin_guard = true;
+        request->twin_seen = work->twin_seen;
+    }
+    if (op->next.state == HX_OP_RUNNING)
+        work->generation = work->gateway->link.generation;
+    hx_store_submit_for_work(work, request);
+}
+
+static void mark(struct hx_work *work)
+{
+    struct hx_store_request *request = hx_store_make(work->gateway, HX_STORE_MARK);
+    request->record = work->op.next;
+    request->expected_fence = work->op.expected_fence;
+    hx_store_submit_for_work(work, request);
+}
+
+static void spool(struct hx_work *work)
+{
+    struct hx_gateway *gateway = work->gateway;
+    struct hx_store_request *request = hx_store_make(gateway, HX_STORE_SPOOL);
+    request->record = work->op.next;
+    request->expected_fence = work->op.expected_fence;
+    hx_store_submit_for_work(work, request);
+    int64_t wait_ms = work->op.durable.contract.join_wait_ms;
+    hx_list_for_each (node, &work->calls) {
+        struct hx_call *call = hx_container_of(node, struct hx_call, node);
+        hx_timer_arm_sooner(&gateway->timers, &call->wait,
+                            hx_mono_after(gateway->now.mono, wait_ms));
+    }
+}
+
+/* The request to send: the first caller's own line, or, when nobody here has one, made from the row. */
+static bool prepare_message(struct hx_work *work)
+{
+    if (work->message.len > 0)
+        return true;
+    struct hx_list *first = hx_list_first(&work->calls);
+    if (first != NULL) {
+        const struct hx_call *call = hx_container_of(first, struct hx_call, node);
+        work->has_task = call->has_task;
+        return hx_buf_append_span(&work->message, hx_buf_span(&call->request->message)) == 0;
+    }
+    const struct hx_record *record = &work->op.durable;
+    struct hx_json_writer writer;
+    hx_json_writer_init(&writer, &work->message);
+    (void)hx_buf_append_cstr(&work->message,
+                             "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"tools/call\","
+                             "\"params\":{\"name\":");
+    hx_json_put_string(&writer, record->tool);
+    if (!hx_span_is_absent(record->arguments)) {
+        (void)hx_buf_append_cstr(&work->message, ",\"arguments\":");
+        (void)hx_buf_append_span(&work->message, record->arguments);
+    }
+    (void)hx_buf_append_cstr(&work->message, "}}");
+    return hx_buf_ok(&work->message);
+}
+
+static bool wants_progress(const struct hx_work *work)
+{
+    hx_list_for_each (node, &work->calls) {
+        const struct hx_call *call = hx_container_of(node, struct hx_call, node);
+        if (!hx_span_is_absent(call->progress_token))
+            return true;
+    }
+    return false;
+}
+
+/* Ours in place of the caller's: id, progress token, and the effect key where the tool takes one. */
+static int write_request(struct hx_work *work, const struct hx_route *route, struct hx_buf *line)
+{
+    struct hx_gateway *gateway = work->gateway;
+    const struct hx_tool_rules *rules = &work->tool->rules;
+    char id[24], token[64], effect_key[HX_ID_TEXT_SIZE];
+    hx_route_id_text(route, id);
+    snprintf(token, sizeof(token), "\"hx-%s-%s\"", gateway->token_secret, id);
+    hx_id_format(&work->op.durable.effect_key, effect_key);
+    bool is_keyed = work->op.durable.contract.tool_class == HX_CLASS_KEYED;
+    struct hx_rewrite_call change = {
+        .id = hx_span_cstr(id),
+        .drop_hapax_meta = true,
+        .drop_param_key = true,
+        .drop_task = true,
+        .drop_argument = rules->inject_key,
+    };
+    if (wants_progress(work))
+        change.progress_token = hx_span_cstr(token);
+    else
+        change.drop_progress_token = true;
+    if (is_keyed) {
+        change.effect_key = hx_span_cstr(effect_key);
+        change.effect_key_argument = rules->effect_key_argument;
+        change.effect_key_meta = rules->effect_key_meta;
+        change.effect_key_param = rules->is_effect_key_param;
+    }
+    return hx_rewrite_call(&gateway->rewrite, hx_buf_span(&work->message), &change, line);
+}
+
+static void arm_limits(struct hx_work *work)
+{
+    struct hx_gateway *gateway = work->gateway;
+    const struct hx_contract *contract = &work->op.durable.contract;
+    int64_t limit_ms = contract->timeout_ms;
+    if (limit_ms == 0 && work->op.waiters == 0)
+        limit_ms = contract->orphan_timeout_ms;
+    if (limit_ms > 0)
+        hx_timer_arm(&gateway->timers, &work->limit, hx_mono_after(gateway->now.mono, limit_ms));
+    hx_work_heard(work);
+}
+
+void hx_work_send_now(struct hx_work *work)
+{
+    struct hx_gateway *gateway = work->gateway;
+    bool is_ready = hx_link_want(gateway);
+    if (is_ready && work->generation != gateway->link.generation) {
+        /* The row names the process that was there at the claim. Whoever asks later whether the sender
+         * is gone must not be shown another one, so this attempt ends here, unsent. */
+        hx_work_event(work, HX_EV_NOT_SENT);
+        return;
+    }
+    if (!is_ready) {
+        work->is_send_waiting = true;
+        return;
+    }
+    work->is_send_waiting = false;
+    struct hx_buf line;
+    struct hx_route *route = hx_route_new(gateway, HX_ROUTE_WORK);
+    hx_buf_init(&line, gateway->options.message_max + 4096);
+    if (!prepare_message(work) || write_request(work, route, &line) != 0) {
+        hx_buf_fini(&line);
+        hx_route_free(gateway, route);
+        hx_tell(gateway, HX_TELL_ERROR, "request_unwritable", "tool=%s", work->tool->name);
+        hx_work_event(work, HX_EV_NOT_SENT);
+        return;
+    }
+    route->work = work;
+    if (work->route != NULL)
+        work->route->work = NULL;
+    work->route = route;
+    work->is_cancel_forwarded = false;
+    arm_limits(work);
+    hx_link_send(gateway, &line, route->id);
+    hx_buf_fini(&line);
+}
+
+static void defer(struct hx_work *work, const struct hx_event *event, struct hx_call *call)
+{
+    struct hx_deferred *deferred = hx_new(struct hx_deferred);
+    deferred->event = *event;
+    deferred->call = call;
+    hx_list_append(&work->deferred, &deferred->node);
+}
+
+/* A result kept in a file is read back before anybody can have it. */
+static bool must_read_payload(const struct hx_work *work, enum hx_answer answer)
+{
+    const struct hx_outcome *outcome = &hx_op_answered_record(&work->op)->outcome;
+    return answer == HX_ANSWER_OUTCOME && outcome->place == HX_OUTCOME_BLOB &&
+           hx_span_is_absent(outcome->bytes);
+}
+
+static void read_payload(struct hx_work *work)
+{
+    if (work->is_payload_reading)
+        return;
+    struct hx_store_request *request = hx_store_make(work->gateway, HX_STORE_PAYLOAD);
+    request->record.id = work->op.durable.id;
+    work->is_payload_reading = true;
+    hx_store_submit_for_work(work, request);
+}
+
+static void answer_caller(struct hx_work *work, struct hx_call *call, enum hx_answer answer)
+{
+    if (call == NULL)
+        return; /* a verb's own answer goes to its log line */
+    if (must_read_payload(work, answer)) {
+        if (hx_list_is_empty(&call->node)) {
+            hx_list_append(&work->calls, &call->node);
+            work->op.waiters++;
+        }
+        read_payload(work);
+        return;
+    }
+    hx_call_answer(call, answer, hx_op_answered_record(&work->op));
+}
+
+static void answer_all(struct hx_work *work, enum hx_answer answer)
+{
+    if (must_read_payload(work, answer) && !hx_list_is_empty(&work->calls)) {
+        read_payload(work);
+        return;
+    }
+    if (work->ask != NULL)
+        hx_ask_withdraw(work->gateway, work->ask);
+    struct hx_list *node;
+    while ((node = hx_list_first(&work->calls)) != NULL)
+        hx_call_answer(hx_container_of(node, struct hx_call, node), answer,
+                       hx_op_answered_record(&work->op));
+}
+
+static void follow_one(struct hx_work *work, struct hx_call *call)
+{
+    bool is_row_there = work->op.durable.state != HX_OP_ABSENT;
+    hx_list_unlink(&call->node);
+    call->work = NULL;
+    if (is_row_there) {
+        call->is_following = true;
+        call->follow = work->op.durable.identity;
+    }
+    hx_intake_again(call);
+}
+
+static void follow(struct hx_work *work, struct hx_call *call)
+{
+    struct hx_list *node;
+    if (call != NULL && hx_list_is_empty(&call->node))
+        follow_one(work, call);
+    while ((node = hx_list_first(&work->calls)) != NULL)
+        follow_one(work, hx_container_of(node, struct hx_call, node));
+    work->op.waiters = 0;
+}
+
+static void watch(struct hx_work *work, enum hx_event_type cause)
+{
+    struct hx_gateway *gateway = work->gateway;
+    struct hx_neighbourhood *neighbours = gateway->ports.neighbours;
+    if (hx_list_is_empty(&work->calls) && hx_list_is_empty(&work->deferred))
+        return; /* nobody here wants to know */
+    if (neighbours != NULL)
+        neighbours->ops->watch(neighbours, &work->op.durable.owner, &work->op.durable.id);
+    int64_t wait_ms = cause == HX_EV_STALE ? 0 : POLL_MS;
+    hx_timer_arm(&gateway->timers, &work->poll, hx_mono_after(gateway->now.mono, wait_ms));
+}
+
+static void cancel_upstream(struct hx_work *work)
+{
+    struct hx_gateway *gateway = work->gateway;
+    struct hx_store_request *request = hx_store_make(gateway, HX_STORE_TOUCH);
+    request->record.id = work->op.durable.id;
+    request->touch.set_cancel_requested = true;
+    hx_store_submit_quiet(gateway, request);
+    bool may_forward = work->tool->rules.contract.cancel_upstream != HX_CANCEL_UPSTREAM_NEVER &&
+                       work->route != NULL;
+    if (!may_forward || work->is_cancel_forwarded)
+        return;
+    struct hx_buf line, params;
+    char id[24];
+    hx_route_id_text(work->route, id);
+    hx_buf_init(&line, 1024);
+    hx_buf_init(&params, 256);
+    (void)hx_buf_printf(&params, "{\"requestId\":%s,\"reason\":\"cancelled\"}", id);
+    if (hx_rewrite_build_request(&line, HX_SPAN_NONE, HX_SPAN_LIT("notifications/cancelled"),
+                                 hx_buf_span(&params)) == 0)
+        hx_link_send(gateway, &line, 0);
+    hx_buf_fini(&line);
+    hx_buf_fini(&params);
+    work->is_cancel_forwarded = true;
+    hx_timer_arm(&gateway->timers, &work->cancel,
+                 hx_mono_after(gateway->now.mono, work->tool->rules.cancel_timeout_ms));
+}
+
+/* Those who cannot be asked, or whose question is not for them, are told what the state says. */
+static void ask_person(struct hx_work *work)
+{
+    bool is_question = work->op.durable.state == HX_OP_UNKNOWN;
+    if (is_question && hx_ask_outcome(work))
+        return;
+    struct hx_list *node;
+    while ((node = hx_list_first(&work->calls)) != NULL) {
+        struct hx_call *call = hx_container_of(node, struct hx_call, node);
+        struct hx_event event = hx_work_make_event(work, HX_EV_WAIT_OVER);
+        hx_work_step(work, &event, call);
+    }
+}
+
+void hx_effect_run(struct hx_work *work, const struct hx_effect *effect,
+                   const struct hx_event *event, struct hx_call *call)
+{
+    struct hx_gateway *gateway = work->gateway;
+    switch (effect->type) {
+    case HX_DO_PERSIST:
+        persist(work);
+        return;
+    case HX_DO_MARK:
+        mark(work);
+        return;
+    case HX_DO_SEND:
+        hx_work_send_now(work);
+        return;
+    case HX_DO_SPOOL:
+        spool(work);
+        return;
+    case HX_DO_DEFER:
+        defer(work, event, call);
+        return;
+    case HX_DO_JOIN:
+        return; /* done before the other effects, so that they see the new waiter */
+    case HX_DO_ANSWER_CALLER:
+        answer_caller(work, call, effect->answer);
+        return;
+    case HX_DO_ANSWER_ALL:
+        answer_all(work, effect->answer);
+        return;
+    case HX_DO_WATCH:
+        watch(work, event->type);
+        return;
+    case HX_DO_LOOK_LATER:
+        hx_timer_arm(&gateway->timers, &work->look,
+                     hx_mono_after(gateway->now.mono, effect->delay_ms));
+        return;
+    case HX_DO_CANCEL_UPSTREAM:
+        cancel_upstream(work);
+        return;
+    case HX_DO_LADDER:
+        return; /* the sweeper looks at every unknown operation */
+    case HX_DO_ASK_PERSON:
+        ask_person(work);
+        return;
+    case HX_DO_FOLLOW:
+        follow(work, call);
+        return;
+    case HX_DO_ALARM:
+        hx_tell(gateway, HX_TELL_ERROR, "disputed", "tool=%s", work->tool->name);
+        return;
+    case HX_DO_COUNT:
+        gateway->counters[effect->counter]++;
+        return;
+    case HX_DO_TYPE_COUNT:
+        break;
+    }
+    hx_assert(!"effect");
+}

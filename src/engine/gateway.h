@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The gateway between one client and one tool server: it carries out what the core decides, through
+ * the ports it was given. It opens nothing itself and waits for nothing; the program (or the
+ * simulator) calls hx_gateway_turn whenever something arrived or a deadline passed.
+ *
+ * One turn: take what the peers said, step, hand the batch to the store, take what it finished, step,
+ * answer, fire timers. What leaves does so after what it depends on is durable.
+ *
+ * Threads: one. Ownership: the ports are borrowed and must outlive the gateway.
+ */
+#ifndef HX_ENGINE_GATEWAY_H
+#define HX_ENGINE_GATEWAY_H
+
+#include "core/op.h"
+#include "engine/rules.h"
+#include "port/clock.h"
+#include "port/neighbour.h"
+#include "port/peer.h"
+#include "port/rand.h"
+#include "port/store.h"
+
+struct hx_gateway;
+
+struct hx_gateway_ports {
+    struct hx_clock *clock;
+    struct hx_rand *rand;
+    struct hx_store *store;
+    struct hx_upstream *upstream;
+    struct hx_downstream *downstream;
+    struct hx_neighbourhood *neighbours; /* NULL: nobody else on this ledger can be asked */
+};
+
+struct hx_gateway *hx_gateway_new(const struct hx_gateway_options *options,
+                                  const struct hx_gateway_ports *ports);
+struct hx_gateway *hx_gateway_free(struct hx_gateway *gateway);
+
+/* Handles everything that is there. Returns the milliseconds until it wants to be called again at the
+ * latest (-1 = not before something arrives). */
+int64_t hx_gateway_turn(struct hx_gateway *gateway);
+
+/* Takes no new calls, gives the client its end of file, finishes what is in hand. */
+void hx_gateway_drain(struct hx_gateway *gateway);
+/* Ends the drain: what is still in hand becomes unknown. */
+void hx_gateway_stop(struct hx_gateway *gateway);
+/* True when nothing is left to do: the server is gone and every write is done. */
+bool hx_gateway_is_done(const struct hx_gateway *gateway);
+bool hx_gateway_is_draining(const struct hx_gateway *gateway);
+
+/* Does somebody still wait here for this operation, and could he read an answer right now? */
+bool hx_gateway_has_live_waiter(struct hx_gateway *gateway, const struct hx_id *operation);
+
+uint64_t hx_gateway_counter(const struct hx_gateway *gateway, enum hx_counter counter);
+
+#endif

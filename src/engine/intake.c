@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a guarded call finds its operation.
+ *
+ * Calls that could be each other's repeats (one twin digest) pass one at a time: look in the ledger, ask
+ * neighbours who still waits where that matters, let the core decide, and either go to an existing
+ * operation or begin a new one. The next call may look when the decision of the one before is durable.
+ */
+#include "engine/internal.h"
+
+#include <stdio.h>
+
+static void enter_gate(struct hx_call *call);
+static void decide(struct hx_call *call);
+
+static void on_wait_over(struct hx_timer *timer)
+{
+    struct hx_call *call = hx_container_of(timer, struct hx_call, wait);
+    if (call->work == NULL || call->stage != HX_CALL_WAITING)
+        return;
+    struct hx_event event = hx_work_make_event(call->work, HX_EV_WAIT_OVER);
+    hx_work_step(call->work, &event, call);
+}
+
+static struct hx_call *new_call(struct hx_gateway *gateway, struct hx_request *request,
+                                struct hx_tool *tool)
+{
+    enum { ARENA_MAX = 1 << 20 };
+    struct hx_call *call = hx_new(struct hx_call);
+    call->gateway = gateway;
+    call->request = request;
+    call->tool = tool;
+    call->arrived = gateway->now;
+    call->wait.fire = on_wait_over;
+    hx_list_init(&call->node);
+    hx_arena_init(&call->arena, ARENA_MAX);
+    request->call = call;
+    return call;
+}
+
+static void drop_found(struct hx_call *call)
+{
+    call->found = hx_store_request_free(call->found);
+    call->candidates = NULL;
+    call->candidate_count = 0;
+    call->questions_open = 0;
+}
+
+void hx_call_forget(struct hx_call *call)
+{
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_work *work = call->work;
+    hx_timer_disarm(&gateway->timers, &call->wait);
+    hx_store_forget_call(call);
+    struct hx_map_node *at = NULL;
+    while (call->questions_open > 0 && (at = hx_map_next(&gateway->questions, at)) != NULL) {
+        struct hx_question *question = hx_container_of(at, struct hx_question, node);
+        if (question->call == call)
+            question->call = NULL;
+    }
+    hx_list_unlink(&call->node);
+    call->work = NULL;
+    if (work != NULL)
+        hx_work_call_left(work, call);
+    hx_intake_leave_gate(call);
+    drop_found(call);
+    hx_assert(call->request == NULL);
+    hx_arena_fini(&call->arena);
+    hx_free(call);
+}
+
+/* One more place where a key may stand. Returns false when it contradicts the one before. */
+static bool add_key(struct hx_call *call, const struct hx_mcp_text *text, enum hx_key_source source)
+{
+    if (text->state == HX_MCP_TEXT_ABSENT)
+        return true;
+    if (text->state == HX_MCP_TEXT_BAD)
+        return false;
+    if (call->wanted.key_source != HX_KEY_NONE)
+        return hx_span_eq(call->wanted.key, text->text);
+    call->wanted.key = hx_arena_dup(&call->arena, text->text);
+    call->wanted.key_source = source;
+    call->is_param_key = source == HX_KEY_PARAMS;
+    return !hx_span_is_absent(call->wanted.key);
+}
+
+static bool add_argument_key(struct hx_call *call, struct hx_span pointer,
+                             enum hx_key_source source)
+{
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_mcp_text text;
+    if (hx_span_is_absent(pointer) || hx_span_is_absent(call->arguments))
+        return true;
+    if (hx_mcp_argument_read(&gateway->scratch, call->arguments, pointer, &gateway->part_limits,
+                             &gateway->arena, &text) < 0)
+        return false;
+    return add_key(call, &text, source);
+}
+
+/* Reads the key from wherever it stands. Returns NULL or what is wrong. */
+static const char *read_key(struct hx_call *call, const struct hx_mcp_call *parsed)
+{
+    const struct hx_tool_rules *rules = &call->tool->rules;
+    bool is_agreed = add_key(call, &parsed->meta_key, HX_KEY_META) &&
+                     add_key(call, &parsed->param_key, HX_KEY_PARAMS) &&
+                     add_argument_key(call, rules->key_argument, HX_KEY_ARGUMENT) &&
+                     add_argument_key(call, rules->inject_key, HX_KEY_INJECTED);
+    if (!is_agreed)
+        return "A key is not a string, or two keys in one call differ.";
+    if (call->wanted.key_source == HX_KEY_NONE)
+        return NULL;
+    if (rules->has_issued_keys_only)
+        return "Only keys that were handed out by hapax_begin are accepted for this tool.";
+    return hx_key_flaw(call->wanted.key);
+}
+
+static const char *read_times(struct hx_call *call, const struct hx_mcp_call *parsed)
+{
+    struct hx_wall stated = {0};
+    if (parsed->first_sent.state == HX_MCP_TEXT_BAD ||
+        (parsed->first_sent.state == HX_MCP_TEXT_GIVEN &&
+         !hx_wall_parse(parsed->first_sent.text.ptr, parsed->first_sent.text.len, &stated)))
+        return "dev.hapax/firstSent is not an RFC 3339 time.";
+    if (parsed->retry.state == HX_MCP_TEXT_BAD ||
+        (parsed->retry.state == HX_MCP_TEXT_GIVEN &&
+         !hx_id_parse(parsed->retry.text, &call->retry_of)))
+        return "dev.hapax/retry is not the id of an operation.";
+    if (call->wanted.key_source != HX_KEY_NONE)
+        call->wanted.first_sent = hx_key_time(call->wanted.key, stated).first_sent;
+    return NULL;
+}
+
+/* The canonical arguments without what is no business of the tool's: ignored members and our keys. */
+static int read_fingerprint(struct hx_call *call)
+{
+    struct hx_gateway *gateway = call->gateway;
+    const struct hx_tool_rules *rules = &call->tool->rules;
+    struct hx_span pointers[HX_CANON_IGNORE_MAX];
+    struct hx_canon_ignore ignore = {pointers, 0};
+    for (size_t i = 0; i < rules->ignore.count && ignore.count < HX_CANON_IGNORE_MAX - 2; i++)
+        pointers[ignore.count++] = rules->ignore.pointers[i];
+    if (!hx_span_is_absent(rules->key_argument))
+        pointers[ignore.count++] = rules->key_argument;
+    if (!hx_span_is_absent(rules->inject_key))
+        pointers[ignore.count++] = rules->inject_key;
+    return hx_fingerprint(&gateway->fingerprinter, call->arguments, &gateway->part_limits, &ignore,
+                          &call->wanted.fingerprint, NULL);
+}
+
+static void fill_wanted(struct hx_call *call)
+{
+    struct hx_gateway *gateway = call->gateway;
+    const struct hx_gateway_options *options = &gateway->options;
+    struct hx_record *wanted = &call->wanted;
+    wanted->tenant = options->tenant;
+    wanted->principal = options->principal;
+    wanted->server = options->server;
+    wanted->tool = hx_span_cstr(call->tool->name);
+    wanted->created = wanted->updated = gateway->now;
+    wanted->contract = call->tool->rules.contract;
+    wanted->contract.tool_class = hx_tool_class_of(gateway, call->tool);
+    wanted->holder = gateway->ports.store->ops->owner(gateway->ports.store);
+    if (call->tool->rules.has_stored_arguments)
+        wanted->arguments = call->arguments;
+    hx_mint_id(gateway, &wanted->id);
+    hx_mint_id(gateway, &wanted->effect_key);
+    if (wanted->key_source == HX_KEY_NONE) {
+        char *text = hx_arena_alloc(&call->arena, HX_ID_TEXT_SIZE);
+        hx_assert(text != NULL);
+        hx_id_format(&wanted->id, text);
+        wanted->key = hx_span_cstr(text);
+    }
+    wanted->identity =
+        hx_record_identity(gateway->hasher, wanted, options->is_key_principal_scoped);
+    wanted->twin = hx_record_twin(gateway->hasher, wanted);
+}
+
+static void refuse_arguments(struct hx_call *call, const char *reason)
+{
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_request *request = call->request;
+    request->call = NULL;
+    call->request = NULL;
+    hx_call_forget(call);
+    hx_reply_error(gateway, request, -32602, hx_span_cstr(reason),
+                   HX_SPAN_LIT("{\"retry_safe\":true}"));
+}
+
+void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
+               const struct hx_mcp_call *parsed, struct hx_tool *tool)
+{
+    struct hx_call *call = new_call(gateway, request, tool);
+    call->arguments = parsed->arguments;
+    call->progress_token = parsed->progress_token;
+    call->has_task = parsed->has_task;
+    if (parsed->has_duplicates) {
+        refuse_arguments(call,
+                         "Refused, nothing was sent: two members of one name stand in params, "
+                         "and readers would disagree about them.");
+        return;
+    }
+    const char *flaw = read_key(call, parsed);
+    if (flaw == NULL)
+        flaw = read_times(call, parsed);
+    if (flaw != NULL) {
+        hx_call_refuse(call, HX_ANSWER_KEY_INVALID, flaw);
+        return;
+    }
+    int rc = read_fingerprint(call);
+    if (rc != 0) {
+        refuse_arguments(call, rc > 0 ? hx_fingerprint_outcome_text(rc)
+                                      : "Refused, nothing was sent: out of memory.");
+        return;
+    }
+    const char *refusal = gateway->ports.store->ops->refusal(gateway->ports.store);
+    if (refusal != NULL) {
+        hx_call_refuse(call, HX_ANSWER_LEDGER_UNAVAILABLE, refusal);
+        return;
+    }
+    fill_wanted(call);
+    enter_gate(call);
+}
+
+/* The ledger's rows for this call: that of its key or of the operation it follows, and its twins. */
+static void find(struct hx_call *call)
+{
+    struct hx_store_request *request = hx_store_make(call->gateway, HX_STORE_FIND);
+    request->find_identity = call->is_following || call->wanted.key_source != HX_KEY_NONE;
+    request->record.identity = call->is_following ? call->follow : call->wanted.identity;
+    request->find_twin = !call->is_following;
+    request->record.twin = call->wanted.twin;
+    drop_found(call);
+    call->stage = HX_CALL_FINDING;
+    hx_store_submit_for_call(call, request);
+}
+
+static void enter_gate(struct hx_call *call)
+{
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_span key = hx_span((const char *)call->wanted.twin.bytes, HX_DIGEST_SIZE);
+    if (call->gate != NULL) {
+        find(call);
+        return;
+    }
+    struct hx_map_node *node = hx_map_find(&gateway->gates, key);
+    if (node == NULL) {
+        struct hx_gate *gate = hx_new(struct hx_gate);
+        gate->twin = call->wanted.twin;
+        hx_list_init(&gate->waiting);
+        hx_map_insert(&gateway->gates, &gate->node,
+                      hx_span((const char *)gate->twin.bytes, HX_DIGEST_SIZE));
+        node = &gate->node;
+    }
+    call->gate = hx_container_of(node, struct hx_gate, node);
+    if (call->gate->inside == NULL) {
+        call->gate->inside = call;
+        find(call);
+    } else {
+        call->stage = HX_CALL_GATED;
+        hx_list_append(&call->gate->waiting, &call->node);
+    }
+}
+
+void hx_intake_leave_gate(struct hx_call *call)
+{
+    struct hx_gate *gate = call->gate;
+    struct hx_gateway *gateway = call->gateway;
+    call->gate = NULL;
+    if (gate == NULL || gate->inside != call)
+        return;
+    struct hx_list *node = hx_list_take_first(&gate->waiting);
+    gate->inside = node ? hx_container_of(node, struct hx_call, node) : NULL;
+    if (gate->inside != NULL) {
+        find(gate->inside);
+        return;
+    }
+    hx_map_remove(&gateway->gates, &gate->node);
+    hx_free(gate);
+}
+
+void hx_intake_again(struct hx_call *call)
+{
+    hx_timer_disarm(&call->gateway->timers, &call->wait);
+    enter_gate(call);
+}
+
+/* Takes the call to an operation and lets the core say what that means. */
+static void go_to_work(struct hx_call *call, struct hx_work *work)
+{
+    const struct hx_record *record = &work->op.durable;
+    bool is_retry = !hx_id_is_nil(&call->retry_of) && hx_id_eq(&call->retry_of, &record->id);
+    call->work_began = record->created.wall;
+    call->is_replayed = hx_op_state_is_final(record->state);
+    struct hx_event event = hx_work_make_event(work, is_retry ? HX_EV_RETRY : HX_EV_CALL);
+    call->stage = HX_CALL_WAITING;
+    call->work = work;
+    hx_work_step(work, &event, call);
+}
+
+/* Would taking the call to this row begin an attempt? Then the server must be there first. */
+static bool needs_upstream(struct hx_gateway *gateway, const struct hx_record *record,
+                           const struct hx_facts *facts)
+{
+    bool is_mine = facts->hands == HX_HANDS_ALIVE || facts->hands == HX_HANDS_ELSEWHERE;
+    switch (record->state) {
+    case HX_OP_READY:
+        return true;
+    case HX_OP_RUNNING:
+        return !is_mine && (hx_attempt_is_unsent(record, facts) ||
+                            hx_may_send_again(record, facts, &gateway->now));
+    case HX_OP_UNKNOWN:
+        return hx_may_send_again(record, facts, &gateway->now);
+    default:
+        return false;
+    }
+}
+
+static void go_to_row(struct hx_call *call, const struct hx_candidate *candidate)
+{
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_work *work = hx_work_find(gateway, &candidate->record->id);
+    struct hx_facts facts = hx_facts_of(gateway, candidate->record, candidate->owner_fact,
+                                        candidate->is_sender_gone, candidate->is_epoch_current);
+    if (work == NULL) {
+        if (needs_upstream(gateway, candidate->record, &facts) && !call->was_started &&
+            !hx_link_want(gateway)) {
+            call->was_started = true;
+            call->must_find_again = true;
+            call->stage = HX_CALL_STARTING;
+            hx_list_append(&gateway->link.waiting_calls, &call->node);
+            return;
+        }
+        work = hx_work_load(gateway, candidate->record);
+        work->facts = facts;
+    }
+    drop_found(call);
+    hx_intake_leave_gate(call);
+    go_to_work(call, work);
+}
+
+static void begin_new(struct hx_call *call)
+{
+    struct hx_gateway *gateway = call->gateway;
+    drop_found(call);
+    if (gateway->is_draining) {
+        hx_call_refuse(call, HX_ANSWER_UPSTREAM_UNAVAILABLE, NULL);
+        return;
+    }
+    if (hx_link_want(gateway)) {
+        hx_intake_upstream_ready(call);
+        return;
+    }
+    call->stage = HX_CALL_STARTING;
+    hx_list_append(&gateway->link.waiting_calls, &call->node);
+}
+
+void hx_intake_upstream_ready(struct hx_call *call)
+{
+    if (call->must_find_again) {
+        call->must_find_again = false;
+        find(call);
+        return;
+    }
+    struct hx_work *work = hx_work_new_absent(call);
+    go_to_work(call, work);
+}
+
+void hx_intake_upstream_failed(struct hx_call *call)
+{
+    if (call->must_find_again) {
+        /* A row exists; what it says is better than "unavailable". */
+        call->must_find_again = false;
+        find(call);
+        return;
+    }
+    hx_call_refuse(call, HX_ANSWER_UPSTREAM_UNAVAILABLE, NULL);
+}
+
+static void adopt(struct hx_call *call, const struct hx_candidate *candidate)
+{
+    struct hx_store_request *request = hx_store_make(call->gateway, HX_STORE_TOUCH);
+    request->record.id = candidate->record->id;
+    request->touch = (struct hx_store_touch){
+        .adopt = true,
+        .expect_adoptions = true,
+        .seen_adoptions = candidate->record->adoptions,
+        .add_repeats = 1,
+        .holder = call->wanted.holder,
+    };
+    if (call->wanted.key_source != HX_KEY_NONE) {
+        /* A client that retries with a key what it first sent without: from now on the operation is
+         * known under that key, or the same key would run a second time later. */
+        request->touch.rekey = true;
+        request->record.identity = call->wanted.identity;
+        request->record.key = hx_arena_dup(&request->arena, call->wanted.key);
+        request->record.key_source = call->wanted.key_source;
+        request->record.first_sent = call->wanted.first_sent;
+    }
+    call->is_adopted = true;
+    call->adopted = candidate;
+    call->stage = HX_CALL_ADOPTING;
+    hx_store_submit_for_call(call, request);
+}
+
+void hx_intake_adopted(struct hx_call *call, struct hx_store_request *done)
+{
+    enum hx_store_result result = done->result;
+    char error[sizeof(done->error)];
+    memcpy(error, done->error, sizeof(error));
+    hx_store_request_free(done);
+    if (result == HX_STORE_NOT_DONE) {
+        hx_call_refuse(call, HX_ANSWER_LEDGER_UNAVAILABLE, error);
+        return;
+    }
+    if (result == HX_STORE_STALE) {
+        call->is_adopted = false;
+        find(call);
+        return;
+    }
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_work *work = hx_work_find(gateway, &call->adopted->record->id);
+    struct hx_record *record = work ? &work->op.durable : call->adopted->record;
+    record->adoptions++;
+    record->holder = call->wanted.holder;
+    if (call->wanted.key_source != HX_KEY_NONE && record->key_source == HX_KEY_NONE)
+        hx_work_rekey(work, record, &call->wanted);
+    go_to_row(call, call->adopted);
+}
+
+static void conflict(struct hx_call *call)
+{
+    hx_tell(call->gateway, HX_TELL_WARN, "key_conflict", "tool=%s", call->tool->name);
+    hx_call_refuse(call, HX_ANSWER_KEY_CONFLICT, NULL);
+}
+
+static void own_row(struct hx_call *call)
+{
+    const struct hx_candidate *candidate = &call->candidates[0];
+    const struct hx_record *record = candidate->record;
+    bool is_same_call =
+        record->is_tombstone || hx_digest_eq(&record->fingerprint, &call->wanted.fingerprint);
+    bool is_same_principal = hx_span_eq(record->principal, call->wanted.principal);
+    if (!is_same_call || !is_same_principal) {
+        conflict(call);
+        return;
+    }
+    if (!call->is_following) {
+        struct hx_store_request *touch = hx_store_make(call->gateway, HX_STORE_TOUCH);
+        touch->record.id = record->id;
+        touch->touch.add_repeats = 1;
+        hx_store_submit_quiet(call->gateway, touch);
+    }
+    go_to_row(call, candidate);
+}
+
+static bool is_key_acceptable(struct hx_call *call)
+{
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_key_time time = hx_key_time(call->wanted.key, call->wanted.first_sent);
+    struct hx_wall low_water = gateway->ports.store->ops->low_water(gateway->ports.store);
+    char now[HX_TIME_TEXT_SIZE], text[96];
+    switch (hx_key_age(time, gateway->now.wall, low_water)) {
+    case HX_KEY_AGE_GOOD:
+        return true;
+    case HX_KEY_AGE_EXPIRED:
+        hx_call_refuse(call, HX_ANSWER_KEY_EXPIRED, NULL);
+        return false;
+    case HX_KEY_AGE_FUTURE:
+        hx_wall_format(gateway->now.wall, now);
+        snprintf(text, sizeof(text), "The key's time lies ahead of ours, which is %s.", now);
+        hx_call_refuse(call, HX_ANSWER_KEY_INVALID, text);
+        return false;
+    }
+    return false;
+}
+
+static void look_at_candidate(struct hx_call *call, struct hx_candidate *candidate)
+{
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_downstream *client = gateway->ports.downstream;
+    struct hx_work *work = hx_work_find(gateway, &candidate->record->id);
+    if (work == NULL || hx_list_is_empty(&work->calls))
+        return;
+    candidate->has_live_waiter = !gateway->is_client_gone && client->ops->is_reader_alive(client);
+    candidate->is_same_line = true;
+    hx_list_for_each (node, &work->calls) {
+        const struct hx_call *waiter = hx_container_of(node, struct hx_call, node);
+        /* Measured at the arrival of this call: time that it spent waiting for its turn is no sign
+         * that the other one was given up. */
+        int64_t waited_ms = hx_mono_since_ms(call->arrived.mono, waiter->arrived.mono);
+        if (waited_ms > candidate->waited_ms)
+            candidate->waited_ms = waited_ms;
+    }
+}
+
+/* Could somebody in another process still be waiting, and would that change the decision? */
+static bool must_ask(const struct hx_call *call, const struct hx_candidate *candidate)
+{
+    const struct hx_record *record = candidate->record;
+    bool is_elsewhere =
+        !hx_id_is_nil(&record->holder) && !hx_id_eq(&record->holder, &call->wanted.holder);
+    bool matters =
+        !hx_op_state_is_final(record->state) || hx_record_delivery(record) != HX_DELIVERY_SENT;
+    return is_elsewhere && matters && call->gateway->ports.neighbours != NULL;
+}
+
+static void ask_neighbours(struct hx_call *call)
+{
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_neighbourhood *neighbours = gateway->ports.neighbours;
+    call->stage = HX_CALL_ASKING;
+    for (uint32_t i = 0; i < call->candidate_count; i++) {
+        struct hx_candidate *candidate = &call->candidates[i];
+        look_at_candidate(call, candidate);
+        if (!must_ask(call, candidate))
+            continue;
+        struct hx_question *question = hx_new(struct hx_question);
+        question->ticket = ++gateway->next_ticket;
+        question->call = call;
+        question->candidate = i;
+        hx_map_insert(&gateway->questions, &question->node,
+                      hx_span((const char *)&question->ticket, sizeof(question->ticket)));
+        call->questions_open++;
+        neighbours->ops->ask(neighbours, &candidate->record->holder, &candidate->record->id,
+                             question->ticket);
+    }
+    if (call->questions_open == 0)
+        decide(call);
+}
+
+void hx_intake_neighbour(struct hx_gateway *gateway, uint64_t ticket, bool is_live)
+{
+    struct hx_map_node *node =
+        hx_map_find(&gateway->questions, hx_span((const char *)&ticket, sizeof(ticket)));
+    if (node == NULL)
+        return;
+    struct hx_question *question = hx_container_of(node, struct hx_question, node);
+    struct hx_call *call = question->call;
+    uint32_t candidate = question->candidate;
+    hx_map_remove(&gateway->questions, node);
+    hx_free(question);
+    if (call == NULL)
+        return;
+    call->candidates[candidate].has_live_waiter |= is_live;
+    if (--call->questions_open == 0)
+        decide(call);
+}
+
+static void decide(struct hx_call *call)
+{
+    const struct hx_contract *contract = &call->wanted.contract;
+    struct hx_twin twins[HX_STORE_TWINS_MAX];
+    for (uint32_t i = 0; i < call->candidate_count; i++) {
+        const struct hx_candidate *candidate = &call->candidates[i];
+        twins[i] = (struct hx_twin){candidate->record, candidate->has_live_waiter,
+                                    candidate->is_same_line, candidate->waited_ms};
+    }
+    struct hx_repeat_decision decision =
+        call->wanted.key_source == HX_KEY_NONE
+            ? hx_repeat_decide(contract, twins, call->candidate_count, &call->gateway->now)
+            : hx_repeat_decide_fresh_key(contract, twins, call->candidate_count,
+                                         &call->gateway->now);
+    switch (decision.verdict) {
+    case HX_REPEAT_FRESH_WARN:
+        hx_tell(call->gateway, HX_TELL_WARN, "fresh_key_on_unresolved", "tool=%s",
+                call->tool->name);
+        begin_new(call);
+        return;
+    case HX_REPEAT_NEW:
+        begin_new(call);
+        return;
+    case HX_REPEAT_ADOPT:
+        adopt(call, &call->candidates[decision.index]);
+        return;
+    case HX_REPEAT_SUSPECT:
+        hx_call_refuse(call, HX_ANSWER_REPEAT_SUSPECTED, NULL);
+        return;
+    case HX_REPEAT_NEEDS_KEY:
+        hx_call_refuse(call, HX_ANSWER_KEY_REQUIRED, NULL);
+        return;
+    case HX_REPEAT_FRESH_ASK:
+    case HX_REPEAT_FRESH_REFUSE:
+        hx_call_refuse(call, HX_ANSWER_REPEAT_SUSPECTED,
+                       "An equal call under another key is not resolved yet.");
+        return;
+    }
+}
+
+void hx_intake_found(struct hx_call *call, struct hx_store_request *found)
+{
+    if (found->result != HX_STORE_DONE) {
+        char error[sizeof(found->error)];
+        memcpy(error, found->error, sizeof(error));
+        hx_store_request_free(found);
+        hx_call_refuse(call, HX_ANSWER_LEDGER_UNAVAILABLE, error);
+        return;
+    }
+    call->found = found;
+    call->candidate_count = found->record_count;
+    call->candidates =
+        hx_arena_alloc(&found->arena, (found->record_count + 1) * sizeof(*call->candidates));
+    if (call->candidates == NULL) {
+        hx_call_refuse(call, HX_ANSWER_LEDGER_UNAVAILABLE, "Out of memory.");
+        return;
+    }
+    for (uint32_t i = 0; i < found->record_count; i++) {
+        struct hx_store_found *row = &found->records[i];
+        call->candidates[i] = (struct hx_candidate){
+            .record = &row->record,
+            .owner_fact = row->owner_fact,
+            .is_sender_gone = row->is_sender_gone,
+            .is_epoch_current = row->is_epoch_current,
+        };
+    }
+    call->twin_seen = found->ret_twin_seen;
+    struct hx_digest *identity = call->is_following ? &call->follow : &call->wanted.identity;
+    bool has_own_row = found->find_identity && found->record_count > 0 &&
+                       hx_digest_eq(&found->records[0].record.identity, identity);
+    if (has_own_row)
+        own_row(call);
+    else if (call->is_following)
+        hx_call_refuse(call, HX_ANSWER_KEY_EXPIRED, NULL);
+    else if (call->wanted.key_source == HX_KEY_NONE || is_key_acceptable(call))
+        ask_neighbours(call);
+}

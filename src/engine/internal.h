@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the engine share. Internal to engine/.
+ *
+ *   request  one JSON-RPC request of the client that we have not answered yet
+ *   call     a request that is a guarded tools/call: it waits for an operation
+ *   work     one operation in this process's hands: the core's state and what waits for it
+ *   route    one request that we sent upstream under an id of our own
+ *   ask      one request that we sent to the client under an id of our own
+ *   gate     calls of one twin digest, decided one after the other
+ */
+#ifndef HX_ENGINE_INTERNAL_H
+#define HX_ENGINE_INTERNAL_H
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/digest.h"
+#include "base/fault.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "core/key.h"
+#include "core/policy.h"
+#include "core/recover.h"
+#include "core/repeat.h"
+#include "core/words.h"
+#include "engine/gateway.h"
+#include "engine/timers.h"
+#include "wire/jsonrpc.h"
+#include "wire/mcp.h"
+#include "wire/rewrite.h"
+#include "json/fingerprint.h"
+#include "json/writer.h"
+
+/* A batch of 2025-03-26: answered as one array when its last request is. */
+struct hx_batch {
+    uint32_t open_count;
+    bool is_complete; /* all elements have been taken in */
+    struct hx_buf answers;
+    struct hx_list deliveries; /* answers in it whose fate matters */
+};
+
+/* A tool as we know it. */
+struct hx_tool {
+    struct hx_map_node node;
+    char *name; /* owned */
+    struct hx_tool_rules rules;
+    enum hx_mcp_hint read_only;
+    enum hx_mcp_hint idempotent;
+};
+
+struct hx_call;
+struct hx_work;
+struct hx_route;
+
+enum hx_request_kind {
+    HX_REQUEST_PASS, /* forwarded and answered as it is */
+    HX_REQUEST_INITIALIZE,
+    HX_REQUEST_TOOLS_LIST,
+    HX_REQUEST_CALL /* guarded */
+};
+
+struct hx_request {
+    struct hx_map_node by_id;
+    struct hx_list node; /* gateway->requests, oldest first */
+    enum hx_request_kind kind;
+    struct hx_buf id_key;  /* the id under which equal ids meet */
+    struct hx_span raw_id; /* slice of `message` */
+    struct hx_buf message; /* the client's own bytes */
+    struct hx_batch *batch;
+    struct hx_route *route; /* not for CALL */
+    struct hx_call *call;   /* CALL only */
+    bool may_resend;        /* reading it twice harms nobody */
+    bool was_resent;
+    bool is_waiting; /* for the upstream to be ready: in link->waiting */
+    struct hx_list wait_node;
+};
+
+enum hx_call_stage {
+    HX_CALL_GATED,    /* behind another call of the same twin digest */
+    HX_CALL_FINDING,  /* the ledger is being asked */
+    HX_CALL_ASKING,   /* neighbours are being asked about live waiters */
+    HX_CALL_ADOPTING, /* the adoption is being written */
+    HX_CALL_STARTING, /* new, and the upstream is not ready yet */
+    HX_CALL_WAITING   /* with its work */
+};
+
+/* An equal operation that the ledger named, while the call is being decided. */
+struct hx_candidate {
+    struct hx_record *record; /* in the find request's arena */
+    enum hx_owner_fact owner_fact;
+    bool is_sender_gone;
+    bool is_epoch_current;
+    bool has_live_waiter;
+    bool is_same_line;
+    int64_t waited_ms;
+};
+
+struct hx_call {
+    struct hx_request *request;
+    struct hx_tool *tool;
+    enum hx_call_stage stage;
+    struct hx_list node; /* work->calls, gate->waiting or link->waiting */
+    struct hx_work *work;
+    struct hx_gate *gate;
+    struct hx_now arrived;
+    struct hx_arena arena; /* decoded texts below, and the record template's */
+
+    /* What it says. Raw slices are of request->message. */
+    struct hx_span arguments; /* absent when there were none */
+    struct hx_span progress_token;
+    struct hx_id retry_of;   /* nil = none */
+    struct hx_record wanted; /* identity, twin, fingerprint and the rest of a new row */
+    struct hx_digest follow; /* identity to look under when `is_following` */
+    bool is_following;
+    bool is_param_key; /* the key came as params.idempotencyKey */
+
+    /* While it is decided. */
+    struct hx_store_request *ticket; /* under way for it, or NULL */
+    struct hx_store_request *found;  /* kept until decided */
+    struct hx_candidate *candidates; /* in found->arena */
+    uint32_t candidate_count;
+    uint32_t questions_open;
+    const struct hx_candidate *adopted;
+    int64_t twin_seen;
+    bool was_started;     /* it has waited for the server once */
+    bool must_find_again; /* a row exists; when the server is there, look again */
+    bool has_task;        /* params.task is there, and is not passed on */
+
+    /* How it got its work. */
+    bool is_joined;   /* the operation was open and somebody else's */
+    bool is_replayed; /* the operation was finished when it came */
+    bool is_adopted;  /* keyless: taken for a repeat */
+    struct hx_wall work_began;
+    struct hx_timer wait; /* join_wait */
+    struct hx_gateway *gateway;
+};
+
+/* A question to a neighbour, about one candidate of one call. */
+struct hx_question {
+    struct hx_map_node node;
+    uint64_t ticket;
+    struct hx_call *call; /* NULL when it has left */
+    uint32_t candidate;
+};
+
+/* Something to hand to the core later. */
+struct hx_deferred {
+    struct hx_list node;
+    struct hx_event event;
+    struct hx_call *call; /* NULL when it has none */
+};
+
+#define HX_WORK_MAGIC 0x776f726bu
+
+struct hx_work {
+    uint32_t magic;
+    struct hx_gateway *gateway;
+    struct hx_map_node by_id;
+    struct hx_list node; /* gateway->works */
+    struct hx_op op;
+    struct hx_arena arena; /* what the record's spans point at */
+    struct hx_tool *tool;
+    struct hx_list calls;      /* struct hx_call that wait */
+    struct hx_list deferred;   /* struct hx_deferred */
+    struct hx_list ready_node; /* gateway->ready: has deferred events to take */
+    struct hx_facts facts;     /* as last looked up */
+    uint32_t writes_open;      /* store requests under way */
+    bool is_reading;           /* a FIND for it is under way */
+
+    /* The attempt in hand. */
+    struct hx_buf message;  /* the request to send, as the first caller wrote it */
+    struct hx_route *route; /* set while an answer may come */
+    uint32_t generation;    /* of the upstream process the claim was made for */
+    bool is_send_waiting;   /* marked, and the upstream is not ready */
+    bool is_cancel_forwarded;
+    bool has_progress_token; /* the upstream was given one */
+    struct hx_buf reply;     /* the line that holds the outcome */
+    struct hx_timer limit;   /* timeout, orphan_timeout */
+    struct hx_timer idle;    /* idle_timeout */
+    struct hx_timer cancel;  /* cancel_timeout */
+    struct hx_timer look;    /* LOOK_LATER */
+    struct hx_timer poll;    /* WATCH */
+    struct hx_now heard;     /* last sign of life of the attempt */
+
+    struct hx_ask *ask; /* a person is being asked */
+    bool was_asked;     /* a person has been asked in this state and left it open */
+    bool is_told;       /* is_told_pending was written */
+    bool has_task;
+    int64_t twin_seen;
+    struct hx_store_request *payload; /* a stored result that was read back for an answer */
+    bool is_payload_reading;
+    bool is_lost_waiting; /* its transport is lost; when the server is back it may be sent again */
+    bool is_look_waiting; /* ready to run; waits for the server */
+    enum hx_reason lost_reason;
+};
+
+enum hx_route_kind { HX_ROUTE_REQUEST, HX_ROUTE_WORK, HX_ROUTE_HANDSHAKE, HX_ROUTE_QUIET };
+
+struct hx_route {
+    struct hx_map_node by_id;
+    struct hx_list node; /* link->routes */
+    enum hx_route_kind kind;
+    uint64_t id;
+    uint32_t generation;
+    struct hx_request *request;
+    struct hx_work *work;
+    bool has_first_byte;
+};
+
+enum hx_link_state {
+    HX_LINK_DOWN,
+    HX_LINK_STARTING, /* the process is being started */
+    HX_LINK_GREETING, /* our own handshake with a restarted process is under way */
+    HX_LINK_READY,
+    HX_LINK_STOPPING
+};
+
+struct hx_link {
+    enum hx_link_state state;
+    uint32_t generation;
+    struct hx_map routes; /* by id */
+    struct hx_list route_list;
+    struct hx_list waiting_requests; /* struct hx_request.wait_node: pass-through to be sent */
+    struct hx_list waiting_calls;    /* struct hx_call.node: new calls */
+    uint64_t next_id;
+    uint64_t greeting_id;
+    struct hx_mono started;
+    uint32_t failures; /* starts in a row that came to nothing */
+    struct hx_mono not_before;
+    struct hx_timer restart;
+    struct hx_timer stuck;
+    bool is_stalled;
+    bool is_input_closed; /* it runs but takes nothing any more */
+    bool is_held;
+    struct hx_mcp_initialize_result server;
+    int last_status;
+    struct hx_buf last_stderr;
+    uint64_t noise_count;
+};
+
+enum hx_ask_kind { HX_ASK_SERVER, HX_ASK_OUTCOME };
+
+/* A request of ours to the client. */
+struct hx_ask {
+    struct hx_map_node by_id;
+    struct hx_list node;
+    enum hx_ask_kind kind;
+    char id_text[48]; /* raw id as we sent it */
+    struct hx_buf id_key;
+    uint32_t generation;  /* SERVER: of the process that asked */
+    struct hx_buf raw_id; /* SERVER: its own id */
+    struct hx_work *work; /* OUTCOME */
+};
+
+/* An answer whose delivery may still be taken back. */
+struct hx_delivery_note {
+    struct hx_list node; /* gateway->deliveries, oldest first */
+    struct hx_map_node by_tag;
+    struct hx_map_node by_id; /* gateway->answered: by the request's id */
+    uint64_t tag;
+    char tag_key[8];
+    struct hx_buf id_key;
+    struct hx_id operation;
+    struct hx_record cold_record; /* enough of the record to judge whether it may leave the index */
+    struct hx_digest fingerprint;
+    struct hx_mono sent;
+    bool is_written;
+    bool is_counted; /* sent_count was raised */
+};
+
+/* Calls of one twin digest are decided one after the other. */
+struct hx_gate {
+    struct hx_map_node node;
+    struct hx_digest twin;
+    struct hx_call *inside;
+    struct hx_list waiting;
+};
+
+#define HX_GATEWAY_MAGIC 0x67617465u
+
+struct hx_gateway {
+    uint32_t magic;
+    struct hx_gateway_options options;
+    struct hx_gateway_ports ports;
+    struct hx_now now;
+    struct hx_timers timers;
+
+    /* Scratch of one message. */
+    struct hx_hasher *hasher;
+    struct hx_fingerprinter fingerprinter;
+    struct hx_json_tape tape;    /* the message in hand */
+    struct hx_json_tape scratch; /* a part of it, read to another depth */
+    struct hx_json_limits limits;
+    struct hx_json_limits part_limits;
+    struct hx_rewrite rewrite;
+    struct hx_arena arena;
+
+    /* The client. */
+    struct hx_map requests_by_id;
+    struct hx_list requests;
+    uint32_t request_count;
+    struct hx_map asks_by_id;
+    struct hx_list asks;
+    uint32_t server_asks; /* of a person, on behalf of the server: clocks stand still */
+    struct hx_list deliveries;
+    struct hx_map deliveries_by_tag;
+    struct hx_map answered;
+    uint64_t next_tag;
+    uint64_t next_ask;
+    char ask_secret[17];
+    bool is_input_over;
+    bool is_client_gone;
+    bool is_draining;
+    bool is_stopping;
+    const struct hx_mcp_facts *era;
+    struct hx_mcp_initialize client; /* texts in client_arena */
+    struct hx_arena client_arena;
+    bool has_client;
+    struct hx_buf initialize_message; /* to greet a restarted server with */
+    struct hx_buf initialized_message;
+    struct hx_buf level_message;  /* last logging/setLevel */
+    struct hx_list subscriptions; /* struct hx_subscription */
+    struct hx_mono drain_began;
+    struct hx_timer drain_limit;
+    struct hx_timer sweep;
+
+    /* The server. */
+    struct hx_link link;
+    struct hx_map tools;
+    char token_secret[17];
+
+    /* Operations. */
+    struct hx_map works_by_id;
+    struct hx_list works;
+    struct hx_list ready;
+    struct hx_map gates;
+    uint32_t store_open;     /* requests under way */
+    struct hx_map questions; /* to neighbours, by ticket */
+    uint64_t next_ticket;
+    int64_t scan_after[2];
+    uint64_t counters[HX_COUNTER_COUNT];
+};
+
+/* A resource that the client watches, to be asked for again after a restart. */
+struct hx_subscription {
+    struct hx_list node;
+    struct hx_buf message;
+};
+
+/* client.c: what the client says. */
+void hx_client_event(struct hx_gateway *gateway, struct hx_peer_event *event);
+void hx_client_gone(struct hx_gateway *gateway);
+struct hx_request *hx_request_find(struct hx_gateway *gateway, const struct hx_rpc_id *id);
+void hx_request_free(struct hx_gateway *gateway, struct hx_request *request);
+
+/* reply.c: what we say to the client. */
+void hx_reply_line(struct hx_gateway *gateway, struct hx_request *request, struct hx_buf *line,
+                   struct hx_delivery_note *note);
+void hx_reply_error(struct hx_gateway *gateway, struct hx_request *request, int64_t code,
+                    struct hx_span message, struct hx_span data);
+void hx_reply_invalid(struct hx_gateway *gateway, struct hx_batch *batch,
+                      const struct hx_rpc_msg *msg);
+void hx_send_client(struct hx_gateway *gateway, struct hx_buf *line, uint64_t tag);
+void hx_batch_release(struct hx_gateway *gateway, struct hx_batch *batch);
+
+/* answer.c: what a call is told. Each ends the call and its request. */
+void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx_record *record);
+/* A refusal before any operation: `detail` is one more sentence, or NULL. */
+void hx_call_refuse(struct hx_call *call, enum hx_answer answer, const char *detail);
+/* Passes a raw JSON-RPC error on as the answer. */
+void hx_call_answer_error(struct hx_call *call, struct hx_span error);
+
+/* intake.c: how a call finds its operation. */
+void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
+               const struct hx_mcp_call *parsed, struct hx_tool *tool);
+void hx_intake_again(struct hx_call *call);
+void hx_intake_found(struct hx_call *call, struct hx_store_request *found);
+void hx_intake_adopted(struct hx_call *call, struct hx_store_request *done);
+void hx_intake_neighbour(struct hx_gateway *gateway, uint64_t ticket, bool is_live);
+void hx_intake_upstream_ready(struct hx_call *call);
+void hx_intake_upstream_failed(struct hx_call *call);
+void hx_intake_leave_gate(struct hx_call *call);
+/* Takes the call out of wherever it waits and frees it with its request. */
+void hx_call_forget(struct hx_call *call);
+
+/* work.c: operations in hand. */
+struct hx_work *hx_work_new_absent(struct hx_call *call);
+struct hx_work *hx_work_load(struct hx_gateway *gateway, const struct hx_record *record);
+struct hx_work *hx_work_find(struct hx_gateway *gateway, const struct hx_id *id);
+void hx_work_step(struct hx_work *work, const struct hx_event *event, struct hx_call *call);
+void hx_work_event(struct hx_work *work, enum hx_event_type type);
+void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_gone);
+/* The operation is known under the caller's key from now on. `work` may be NULL. */
+void hx_work_rekey(struct hx_work *work, struct hx_record *record, const struct hx_record *wanted);
+void hx_work_upstream_ready(struct hx_work *work);
+void hx_work_upstream_failed(struct hx_work *work);
+void hx_work_call_left(struct hx_work *work, struct hx_call *call);
+void hx_work_stored(struct hx_work *work, struct hx_store_request *done);
+void hx_work_found(struct hx_work *work, struct hx_store_request *done);
+void hx_work_send_now(struct hx_work *work);
+void hx_work_take_ready(struct hx_gateway *gateway);
+void hx_work_read_again(struct hx_work *work);
+void hx_work_heard(struct hx_work *work);
+bool hx_work_has_attempt(const struct hx_work *work);
+void hx_work_retire(struct hx_work *work);
+struct hx_event hx_work_make_event(struct hx_work *work, enum hx_event_type type);
+struct hx_facts hx_facts_of(struct hx_gateway *gateway, const struct hx_record *record,
+                            enum hx_owner_fact owner, bool is_sender_gone, bool is_epoch_current);
+
+/* effects.c: carrying out what the core decided. */
+void hx_effect_run(struct hx_work *work, const struct hx_effect *effect,
+                   const struct hx_event *event, struct hx_call *call);
+
+/* link.c: the upstream's process; upstream.c: what it says. */
+void hx_link_init(struct hx_gateway *gateway);
+void hx_link_fini(struct hx_gateway *gateway);
+/* True when a message can be sent now; else starts what is needed. */
+bool hx_link_want(struct hx_gateway *gateway);
+void hx_link_event(struct hx_gateway *gateway, struct hx_peer_event *event);
+struct hx_route *hx_route_new(struct hx_gateway *gateway, enum hx_route_kind kind);
+void hx_route_free(struct hx_gateway *gateway, struct hx_route *route);
+struct hx_route *hx_route_find(struct hx_gateway *gateway, uint64_t id);
+void hx_route_id_text(const struct hx_route *route, char ret_text[24]);
+void hx_link_send(struct hx_gateway *gateway, struct hx_buf *line, uint64_t tag);
+void hx_link_greeted(struct hx_gateway *gateway, bool is_welcome);
+void hx_link_stop(struct hx_gateway *gateway);
+void hx_link_forward(struct hx_gateway *gateway, struct hx_request *request);
+void hx_upstream_message(struct hx_gateway *gateway, struct hx_peer_event *event);
+void hx_upstream_oversize(struct hx_gateway *gateway, struct hx_peer_event *event);
+void hx_upstream_failed_request(struct hx_gateway *gateway, struct hx_request *request);
+
+/* tools.c */
+struct hx_tool *hx_tool_get(struct hx_gateway *gateway, struct hx_span name);
+enum hx_tool_class hx_tool_class_of(const struct hx_gateway *gateway, const struct hx_tool *tool);
+void hx_tools_learn(struct hx_gateway *gateway, struct hx_span result);
+bool hx_tools_want_key(void *context, struct hx_span name, struct hx_span *ret_property);
+
+/* ask.c: requests of ours to the client. */
+void hx_ask_for_server(struct hx_gateway *gateway, const struct hx_rpc_msg *msg);
+bool hx_ask_outcome(struct hx_work *work);
+void hx_ask_answered(struct hx_gateway *gateway, struct hx_ask *ask, const struct hx_rpc_msg *msg);
+void hx_ask_withdraw(struct hx_gateway *gateway, struct hx_ask *ask);
+void hx_asks_of_server_gone(struct hx_gateway *gateway, bool is_client_gone);
+struct hx_ask *hx_ask_find(struct hx_gateway *gateway, const struct hx_rpc_id *id);
+struct hx_ask *hx_ask_find_server(struct hx_gateway *gateway, const struct hx_rpc_id *server_id);
+
+/* delivery.c: what became of an answer. */
+struct hx_delivery_note *hx_delivery_new(struct hx_gateway *gateway, struct hx_call *call,
+                                         const struct hx_record *record);
+void hx_delivery_fate(struct hx_gateway *gateway, uint64_t tag, enum hx_peer_event_type fate);
+struct hx_delivery_note *hx_delivery_find(struct hx_gateway *gateway, const struct hx_rpc_id *id);
+void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *note);
+void hx_delivery_front_gone(struct hx_gateway *gateway);
+void hx_delivery_forget_old(struct hx_gateway *gateway);
+void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note);
+
+/* store.c: submitting, and where completions go. */
+struct hx_store_request *hx_store_make(struct hx_gateway *gateway, enum hx_store_kind kind);
+void hx_store_submit_for_work(struct hx_work *work, struct hx_store_request *request);
+void hx_store_submit_for_call(struct hx_call *call, struct hx_store_request *request);
+/* Nobody waits for it. */
+void hx_store_submit_quiet(struct hx_gateway *gateway, struct hx_store_request *request);
+void hx_store_forget_call(struct hx_call *call);
+void hx_store_submit_sweep(struct hx_gateway *gateway, struct hx_store_request *request);
+/* Takes a finished request and hands its result on. */
+void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done);
+void hx_store_note(struct hx_gateway *gateway, const struct hx_id *operation, struct hx_span note);
+
+/* sweep.c: what nobody asks for. */
+void hx_sweep_begin(struct hx_gateway *gateway);
+void hx_sweep_found(struct hx_gateway *gateway, struct hx_store_request *found);
+
+void hx_tell(struct hx_gateway *gateway, enum hx_tell tell, const char *event, const char *format,
+             ...) HX_PRINTF(4, 5);
+void hx_mint_id(struct hx_gateway *gateway, struct hx_id *ret_id);
+
+#endif

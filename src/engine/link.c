@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The server's process as the gateway sees it: started when something needs it, greeted again after a
+ * restart, given up when it starts in vain. What was in flight when it went is settled here by kind:
+ * harmless requests are asked once more, guarded calls are told that their transport is lost.
+ */
+#include "engine/internal.h"
+
+#include <stdio.h>
+
+static void fail_waiting(struct hx_gateway *gateway);
+
+static void on_restart(struct hx_timer *timer)
+{
+    struct hx_link *link = hx_container_of(timer, struct hx_link, restart);
+    struct hx_gateway *gateway = hx_container_of(link, struct hx_gateway, link);
+    (void)hx_link_want(gateway);
+}
+
+/* It accepted no byte of a half-written line for too long, even after its call was given up. */
+static void on_stuck(struct hx_timer *timer)
+{
+    struct hx_link *link = hx_container_of(timer, struct hx_link, stuck);
+    struct hx_gateway *gateway = hx_container_of(link, struct hx_gateway, link);
+    hx_tell(gateway, HX_TELL_WARN, "server_stuck", "action=restart");
+    gateway->ports.upstream->ops->kill(gateway->ports.upstream);
+}
+
+void hx_link_init(struct hx_gateway *gateway)
+{
+    struct hx_link *link = &gateway->link;
+    hx_list_init(&link->route_list);
+    hx_list_init(&link->waiting_requests);
+    hx_list_init(&link->waiting_calls);
+    hx_buf_init(&link->last_stderr, 16 * 1024);
+    link->next_id = 1;
+    link->restart.fire = on_restart;
+    link->stuck.fire = on_stuck;
+}
+
+void hx_link_fini(struct hx_gateway *gateway)
+{
+    struct hx_link *link = &gateway->link;
+    hx_list_for_each_safe (node, &link->route_list)
+        hx_route_free(gateway, hx_container_of(node, struct hx_route, node));
+    hx_buf_fini(&link->last_stderr);
+}
+
+struct hx_route *hx_route_new(struct hx_gateway *gateway, enum hx_route_kind kind)
+{
+    struct hx_link *link = &gateway->link;
+    struct hx_route *route = hx_new(struct hx_route);
+    route->kind = kind;
+    route->id = link->next_id++;
+    route->generation = link->generation;
+    hx_list_append(&link->route_list, &route->node);
+    hx_map_insert(&link->routes, &route->by_id,
+                  hx_span((const char *)&route->id, sizeof(route->id)));
+    return route;
+}
+
+void hx_route_free(struct hx_gateway *gateway, struct hx_route *route)
+{
+    if (route->request != NULL)
+        route->request->route = NULL;
+    if (route->work != NULL)
+        route->work->route = NULL;
+    hx_list_unlink(&route->node);
+    hx_map_remove(&gateway->link.routes, &route->by_id);
+    hx_free(route);
+}
+
+struct hx_route *hx_route_find(struct hx_gateway *gateway, uint64_t id)
+{
+    struct hx_map_node *node =
+        hx_map_find(&gateway->link.routes, hx_span((const char *)&id, sizeof(id)));
+    return node ? hx_container_of(node, struct hx_route, by_id) : NULL;
+}
+
+void hx_route_id_text(const struct hx_route *route, char ret_text[24])
+{
+    snprintf(ret_text, 24, "%llu", (unsigned long long)route->id);
+}
+
+void hx_link_send(struct hx_gateway *gateway, struct hx_buf *line, uint64_t tag)
+{
+    gateway->ports.upstream->ops->send(gateway->ports.upstream, line, tag);
+}
+
+bool hx_link_want(struct hx_gateway *gateway)
+{
+    struct hx_link *link = &gateway->link;
+    if (link->state == HX_LINK_READY && !link->is_input_closed)
+        return true;
+    if (link->state != HX_LINK_DOWN)
+        return false;
+    if (gateway->is_draining) {
+        fail_waiting(gateway);
+        return false;
+    }
+    if (!hx_mono_reached(gateway->now.mono, link->not_before)) {
+        hx_timer_arm_sooner(&gateway->timers, &link->restart, link->not_before);
+        return false;
+    }
+    link->generation++;
+    link->state = HX_LINK_STARTING;
+    link->started = gateway->now.mono;
+    link->is_stalled = false;
+    link->is_input_closed = false;
+    hx_tell(gateway, HX_TELL_INFO, "server_start", "generation=%u", link->generation);
+    gateway->ports.upstream->ops->start(gateway->ports.upstream, link->generation);
+    return false;
+}
+
+/* Sends one pass-through request under an id of ours. */
+static void send_request(struct hx_gateway *gateway, struct hx_request *request)
+{
+    struct hx_buf line;
+    char id[24];
+    struct hx_rpc_msg msg;
+    if (hx_rpc_read(&gateway->tape, hx_buf_span(&request->message), &gateway->limits,
+                    &gateway->arena, &msg) < 0 ||
+        msg.kind != HX_RPC_REQUEST) {
+        hx_upstream_failed_request(gateway, request);
+        return;
+    }
+    struct hx_route *route = hx_route_new(gateway, HX_ROUTE_REQUEST);
+    route->request = request;
+    request->route = route;
+    hx_route_id_text(route, id);
+    hx_buf_init(&line, gateway->options.message_max + 64);
+    if (hx_rewrite_id(&msg, hx_span_cstr(id), &line) == 0)
+        hx_link_send(gateway, &line, route->id);
+    hx_buf_fini(&line);
+}
+
+void hx_link_forward(struct hx_gateway *gateway, struct hx_request *request)
+{
+    struct hx_link *link = &gateway->link;
+    /* The first process is greeted by the client itself, so nothing waits for a greeting there; what
+     * comes before it has started waits in its queue. */
+    if (hx_link_want(gateway)) {
+        send_request(gateway, request);
+        return;
+    }
+    if (gateway->is_draining) {
+        hx_upstream_failed_request(gateway, request);
+        return;
+    }
+    hx_list_append(&link->waiting_requests, &request->wait_node);
+}
+
+static void release_waiting(struct hx_gateway *gateway)
+{
+    struct hx_link *link = &gateway->link;
+    struct hx_list *node;
+    while ((node = hx_list_take_first(&link->waiting_requests)) != NULL)
+        send_request(gateway, hx_container_of(node, struct hx_request, wait_node));
+    while ((node = hx_list_take_first(&link->waiting_calls)) != NULL)
+        hx_intake_upstream_ready(hx_container_of(node, struct hx_call, node));
+    hx_list_for_each_safe (work_node, &gateway->works)
+        hx_work_upstream_ready(hx_container_of(work_node, struct hx_work, node));
+}
+
+static void fail_waiting(struct hx_gateway *gateway)
+{
+    struct hx_link *link = &gateway->link;
+    struct hx_list *node;
+    while ((node = hx_list_take_first(&link->waiting_requests)) != NULL)
+        hx_upstream_failed_request(gateway, hx_container_of(node, struct hx_request, wait_node));
+    while ((node = hx_list_take_first(&link->waiting_calls)) != NULL)
+        hx_intake_upstream_failed(hx_container_of(node, struct hx_call, node));
+    hx_list_for_each_safe (work_node, &gateway->works)
+        hx_work_upstream_failed(hx_container_of(work_node, struct hx_work, node));
+}
+
+static void become_ready(struct hx_gateway *gateway)
+{
+    gateway->link.state = HX_LINK_READY;
+    release_waiting(gateway);
+}
+
+/* A restarted process knows nothing of the client: the handshake of the first one is played again. */
+static void greet(struct hx_gateway *gateway)
+{
+    struct hx_rpc_msg msg;
+    struct hx_buf line;
+    char id[24];
+    if (hx_rpc_read(&gateway->tape, hx_buf_span(&gateway->initialize_message), &gateway->limits,
+                    &gateway->arena, &msg) < 0 ||
+        msg.kind != HX_RPC_REQUEST) {
+        become_ready(gateway);
+        return;
+    }
+    struct hx_route *route = hx_route_new(gateway, HX_ROUTE_HANDSHAKE);
+    gateway->link.state = HX_LINK_GREETING;
+    hx_route_id_text(route, id);
+    hx_buf_init(&line, gateway->options.message_max + 64);
+    if (hx_rewrite_id(&msg, hx_span_cstr(id), &line) == 0)
+        hx_link_send(gateway, &line, route->id);
+    hx_buf_fini(&line);
+}
+
+static void send_copy(struct hx_gateway *gateway, const struct hx_buf *message)
+{
+    struct hx_buf line;
+    if (message->len == 0)
+        return;
+    hx_buf_init(&line, gateway->options.message_max);
+    if (hx_buf_append_span(&line, hx_buf_span(message)) == 0)
+        hx_link_send(gateway, &line, 0);
+    hx_buf_fini(&line);
+}
+
+/* A request whose answer nobody needs. */
+static void send_quiet(struct hx_gateway *gateway, const struct hx_buf *message)
+{
+    struct hx_rpc_msg msg;
+    struct hx_buf line;
+    char id[24];
+    if (message->len == 0 || hx_rpc_read(&gateway->tape, hx_buf_span(message), &gateway->limits,
+                                         &gateway->arena, &msg) < 0)
+        return;
+    struct hx_route *route = hx_route_new(gateway, HX_ROUTE_QUIET);
+    hx_route_id_text(route, id);
+    hx_buf_init(&line, gateway->options.message_max + 64);
+    if (hx_rewrite_id(&msg, hx_span_cstr(id), &line) == 0)
+        hx_link_send(gateway, &line, 0);
+    hx_buf_fini(&line);
+}
+
+void hx_link_greeted(struct hx_gateway *gateway, bool is_welcome)
+{
+    if (!is_welcome) {
+        hx_tell(gateway, HX_TELL_WARN, "greeting_refused", "generation=%u",
+                gateway->link.generation);
+        gateway->ports.upstream->ops->stop(gateway->ports.upstream);
+        return;
+    }
+    send_copy(gateway, &gateway->initialized_message);
+    send_quiet(gateway, &gateway->level_message);
+    hx_list_for_each (node, &gateway->subscriptions)
+        send_quiet(gateway, &hx_container_of(node, struct hx_subscription, node)->message);
+    become_ready(gateway);
+}
+
+static void on_started(struct hx_gateway *gateway)
+{
+    struct hx_link *link = &gateway->link;
+    if (link->state != HX_LINK_STARTING)
+        return;
+    if (link->generation > 1 && gateway->initialize_message.len > 0)
+        greet(gateway);
+    else
+        become_ready(gateway);
+}
+
+static void settle_routes(struct hx_gateway *gateway)
+{
+    struct hx_link *link = &gateway->link;
+    hx_list_for_each_safe (node, &link->route_list) {
+        struct hx_route *route = hx_container_of(node, struct hx_route, node);
+        struct hx_request *request = route->request;
+        struct hx_work *work = route->work;
+        enum hx_route_kind kind = route->kind;
+        hx_route_free(gateway, route);
+        if (kind == HX_ROUTE_WORK && work != NULL) {
+            hx_work_lost(work, HX_REASON_TRANSPORT_LOST, true);
+        } else if (request != NULL && request->may_resend && !request->was_resent &&
+                   !gateway->is_draining) {
+            request->was_resent = true;
+            hx_list_append(&link->waiting_requests, &request->wait_node);
+        } else if (request != NULL) {
+            hx_upstream_failed_request(gateway, request);
+        }
+    }
+}
+
+/* A process that ends soon after its start is not started again at once: 0.1 s, doubling to 5 s. A
+ * first failure at start is told at once; callers that still wait may cause a second try. */
+static void plan_restart(struct hx_gateway *gateway, bool was_ready)
+{
+    const int64_t good_run_ms = 5000;
+    const int64_t delay_first_ms = 100;
+    const int64_t delay_max_ms = 5000;
+    struct hx_link *link = &gateway->link;
+    bool was_good = was_ready && hx_mono_since_ms(gateway->now.mono, link->started) >= good_run_ms;
+    link->failures = was_good ? 0 : link->failures + 1;
+    int64_t delay_ms = 0;
+    if (link->failures > 1) {
+        unsigned doublings = link->failures - 2;
+        delay_ms = doublings >= 6 ? delay_max_ms : delay_first_ms << doublings;
+    }
+    link->not_before = hx_mono_after(gateway->now.mono, delay_ms);
+}
+
+static void on_closed(struct hx_gateway *gateway, struct hx_peer_event *event)
+{
+    struct hx_link *link = &gateway->link;
+    bool was_ready = link->state == HX_LINK_READY || link->state == HX_LINK_STOPPING;
+    hx_tell(gateway, link->state == HX_LINK_STOPPING ? HX_TELL_INFO : HX_TELL_WARN, "server_ended",
+            "generation=%u status=%d", link->generation, event->status);
+    link->state = HX_LINK_DOWN;
+    link->last_status = event->status;
+    hx_buf_reset(&link->last_stderr);
+    (void)hx_buf_append_span(&link->last_stderr, hx_buf_span(&event->stderr_tail));
+    hx_timer_disarm(&gateway->timers, &link->stuck);
+    hx_asks_of_server_gone(gateway, false);
+    plan_restart(gateway, was_ready);
+    settle_routes(gateway);
+    if (!was_ready)
+        fail_waiting(gateway);
+    bool is_wanted =
+        !hx_list_is_empty(&link->waiting_requests) || !hx_list_is_empty(&link->waiting_calls);
+    hx_list_for_each (node, &gateway->works) {
+        const struct hx_work *work = hx_container_of(node, struct hx_work, node);
+        is_wanted |= work->is_send_waiting || work->is_lost_waiting || work->is_look_waiting;
+    }
+    if (is_wanted)
+        (void)hx_link_want(gateway);
+}
+
+/* A line is half out and the process takes no more: its call is unknown, the others wait. */
+static void on_stalled(struct hx_gateway *gateway, uint64_t tag)
+{
+    struct hx_link *link = &gateway->link;
+    struct hx_route *route = hx_route_find(gateway, tag);
+    link->is_stalled = true;
+    hx_tell(gateway, HX_TELL_WARN, "server_stalled", "route=%llu", (unsigned long long)tag);
+    hx_timer_arm(&gateway->timers, &link->stuck,
+                 hx_mono_after(gateway->now.mono, gateway->options.stuck_timeout_ms));
+    if (route != NULL && route->work != NULL)
+        hx_work_lost(route->work, HX_REASON_TIMED_OUT, false);
+}
+
+static void on_fate(struct hx_gateway *gateway, const struct hx_peer_event *event)
+{
+    struct hx_route *route = hx_route_find(gateway, event->tag);
+    if (event->type == HX_PEER_WRITTEN && gateway->link.is_stalled) {
+        gateway->link.is_stalled = false;
+        hx_timer_disarm(&gateway->timers, &gateway->link.stuck);
+    }
+    if (route == NULL || route->kind != HX_ROUTE_WORK)
+        return;
+    struct hx_work *work = route->work;
+    if (event->type == HX_PEER_FIRST_BYTE) {
+        route->has_first_byte = true;
+        hx_work_event(work, HX_EV_FIRST_BYTE);
+    } else if (event->type == HX_PEER_NOT_SENT) {
+        hx_route_free(gateway, route);
+        hx_work_event(work, HX_EV_NOT_SENT);
+    }
+}
+
+/* The process lives on but has closed its input: let what is in flight come back, then renew it. */
+static void on_input_closed(struct hx_gateway *gateway)
+{
+    struct hx_link *link = &gateway->link;
+    if (link->state != HX_LINK_READY && link->state != HX_LINK_GREETING)
+        return;
+    link->is_input_closed = true;
+    if (hx_list_is_empty(&link->route_list)) {
+        link->state = HX_LINK_STOPPING;
+        gateway->ports.upstream->ops->stop(gateway->ports.upstream);
+    }
+}
+
+void hx_link_stop(struct hx_gateway *gateway)
+{
+    struct hx_link *link = &gateway->link;
+    if (link->state == HX_LINK_DOWN || link->state == HX_LINK_STOPPING)
+        return;
+    link->state = HX_LINK_STOPPING;
+    gateway->ports.upstream->ops->stop(gateway->ports.upstream);
+}
+
+void hx_link_event(struct hx_gateway *gateway, struct hx_peer_event *event)
+{
+    if (event->generation != gateway->link.generation)
+        return;
+    switch (event->type) {
+    case HX_PEER_MESSAGE:
+        hx_upstream_message(gateway, event);
+        return;
+    case HX_PEER_OVERSIZE:
+        hx_upstream_oversize(gateway, event);
+        return;
+    case HX_PEER_STARTED:
+        on_started(gateway);
+        return;
+    case HX_PEER_CLOSED:
+        on_closed(gateway, event);
+        return;
+    case HX_PEER_STALLED:
+        on_stalled(gateway, event->tag);
+        return;
+    case HX_PEER_FIRST_BYTE:
+    case HX_PEER_WRITTEN:
+    case HX_PEER_CUT:
+        on_fate(gateway, event);
+        return;
+    case HX_PEER_NOT_SENT:
+        on_fate(gateway, event);
+        on_input_closed(gateway);
+        return;
+    case HX_PEER_STDERR:
+        gateway->options.relay(gateway->options.context, hx_buf_span(&event->line));
+        return;
+    case HX_PEER_END_OF_INPUT:
+    case HX_PEER_TAKEN_BACK:
+    case HX_PEER_READER_GONE:
+    case HX_PEER_FRONT_GONE:
+        return;
+    }
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the operator said, in the form the engine works with. The application fills these from its
+ * settings; spans are borrowed and live as long as the gateway.
+ */
+#ifndef HX_ENGINE_RULES_H
+#define HX_ENGINE_RULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/span.h"
+#include "core/contract.h"
+#include "json/canon.h"
+
+/* An error by which a tool proves that it did nothing. */
+struct hx_no_effect_rule {
+    bool is_transient;
+    bool is_code;
+    int64_t code;
+    const char *pattern; /* glob over the message, when not is_code */
+};
+
+/* What holds for one tool. */
+struct hx_tool_rules {
+    struct hx_contract contract;
+    bool is_class_declared; /* by the operator: the server's annotations do not count then */
+    bool has_replay_note;
+    bool has_stored_arguments;
+    bool has_issued_keys_only;
+    struct hx_span key_argument; /* JSON pointers into the arguments; absent = none */
+    struct hx_span inject_key;
+    struct hx_span effect_key_argument; /* at most one of these three */
+    struct hx_span effect_key_meta;
+    bool is_effect_key_param;
+    struct hx_canon_ignore ignore;
+    const struct hx_no_effect_rule *no_effect;
+    size_t no_effect_count;
+    uint64_t result_max;
+    int64_t cancel_timeout_ms;
+};
+
+enum hx_tell { HX_TELL_ERROR, HX_TELL_WARN, HX_TELL_INFO, HX_TELL_DEBUG };
+
+enum hx_hints { HX_HINTS_READ_ONLY, HX_HINTS_TRUST, HX_HINTS_IGNORE };
+
+struct hx_gateway_options {
+    struct hx_span tenant;
+    struct hx_span principal;
+    struct hx_span server;
+    enum hx_hints hints;
+    bool is_key_principal_scoped;
+    bool is_sep3182_strict;
+    size_t message_max;
+    int64_t orphan_timeout_ms; /* for work of which no tool rule speaks */
+    int64_t stuck_timeout_ms;
+    uint32_t waiters_max;  /* per operation, then BUSY */
+    uint32_t requests_max; /* in flight from the client */
+    uint64_t queue_max;    /* bytes waiting for a slow client before we stop reading the server */
+
+    /* Fills the rules for a tool; called once per tool name. */
+    void (*rules_for)(void *context, struct hx_span tool, struct hx_tool_rules *ret_rules);
+    /* One event worth telling an operator: a word, and "name=value" pairs ready for a log line. Never
+     * arguments, results or whole keys. */
+    void (*tell)(void *context, enum hx_tell tell, const char *event, const char *pairs);
+    /* One line of the server's standard error. */
+    void (*relay)(void *context, struct hx_span line);
+    void *context;
+};
+
+#endif

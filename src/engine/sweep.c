@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What nobody asks for: operations whose owner died are settled by the rules, and those that have been
+ * unknown for too long are put before a person. Runs at start and every minute; it runs no tool.
+ */
+#include "engine/internal.h"
+
+enum { SWEEP_MS = 60 * 1000, ROWS_MAX = 256 };
+
+static void scan(struct hx_gateway *gateway, int64_t after)
+{
+    struct hx_store_request *request = hx_store_make(gateway, HX_STORE_FIND);
+    request->scan = true;
+    request->scan_state = HX_OP_ABSENT; /* everything open or unknown */
+    request->scan_after = after;
+    request->scan_limit = ROWS_MAX;
+    hx_store_submit_sweep(gateway, request);
+}
+
+static void on_sweep(struct hx_timer *timer)
+{
+    struct hx_gateway *gateway = hx_container_of(timer, struct hx_gateway, sweep);
+    if (!gateway->is_draining)
+        scan(gateway, 0);
+    hx_timer_arm(&gateway->timers, &gateway->sweep, hx_mono_after(gateway->now.mono, SWEEP_MS));
+}
+
+void hx_sweep_begin(struct hx_gateway *gateway)
+{
+    gateway->sweep.fire = on_sweep;
+    hx_timer_arm(&gateway->timers, &gateway->sweep, gateway->now.mono);
+}
+
+static void settle(struct hx_gateway *gateway, const struct hx_store_found *found)
+{
+    const struct hx_record *record = &found->record;
+    bool is_left = record->state == HX_OP_RUNNING && found->owner_fact == HX_OWNER_DEAD;
+    bool is_stale_question = hx_recover_needs_human(record, &gateway->now) && !record->needs_human;
+    if ((!is_left && !is_stale_question) || hx_work_find(gateway, &record->id) != NULL)
+        return;
+    struct hx_work *work = hx_work_load(gateway, record);
+    work->facts = hx_facts_of(gateway, record, found->owner_fact, found->is_sender_gone,
+                              found->is_epoch_current);
+    hx_work_event(work, is_left ? HX_EV_LOOK : HX_EV_HUMAN_DUE);
+}
+
+void hx_sweep_found(struct hx_gateway *gateway, struct hx_store_request *found)
+{
+    if (found->result != HX_STORE_DONE)
+        return;
+    for (uint32_t i = 0; i < found->record_count; i++)
+        settle(gateway, &found->records[i]);
+    if (found->ret_scan_next > 0 && !gateway->is_draining)
+        scan(gateway, found->ret_scan_next);
+}

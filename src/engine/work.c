@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operations in this process's hands: loading them, stepping them, and what happens around a step.
+ *
+ * A step never frees its work: works that may have nothing left to do are looked at once more at the end
+ * of the turn, together with those that have deferred events.
+ */
+#include "engine/internal.h"
+
+enum { POLL_MS = 200, STEPS_MAX = 64 };
+
+/* ---- memory ---- */
+
+static struct hx_span keep_span(struct hx_work *work, struct hx_span span)
+{
+    if (hx_span_is_absent(span))
+        return span;
+    struct hx_span copy = hx_arena_dup(&work->arena, span);
+    hx_assert(!hx_span_is_absent(copy));
+    return copy;
+}
+
+/* Makes the work own everything that a record points at. */
+static struct hx_record keep_record(struct hx_work *work, const struct hx_record *record)
+{
+    struct hx_record kept = *record;
+    kept.tenant = keep_span(work, record->tenant);
+    kept.principal = keep_span(work, record->principal);
+    kept.server = keep_span(work, record->server);
+    kept.tool = keep_span(work, record->tool);
+    kept.key = keep_span(work, record->key);
+    kept.arguments = keep_span(work, record->arguments);
+    kept.outcome.bytes = keep_span(work, record->outcome.bytes);
+    return kept;
+}
+
+static void on_limit(struct hx_timer *timer);
+static void on_idle(struct hx_timer *timer);
+static void on_cancel_unanswered(struct hx_timer *timer);
+static void on_look(struct hx_timer *timer);
+static void on_poll(struct hx_timer *timer);
+
+static struct hx_work *new_work(struct hx_gateway *gateway, const struct hx_id *id)
+{
+    const size_t arena_max = (size_t)256 * 1024 * 1024;
+    struct hx_work *work = hx_new(struct hx_work);
+    work->magic = HX_WORK_MAGIC;
+    work->gateway = gateway;
+    hx_arena_init(&work->arena, arena_max);
+    hx_list_init(&work->calls);
+    hx_list_init(&work->deferred);
+    hx_list_init(&work->ready_node);
+    hx_buf_init(&work->message, gateway->options.message_max);
+    hx_buf_init(&work->reply, gateway->options.message_max);
+    work->limit.fire = on_limit;
+    work->idle.fire = on_idle;
+    work->cancel.fire = on_cancel_unanswered;
+    work->look.fire = on_look;
+    work->poll.fire = on_poll;
+    work->op.durable.id = *id;
+    hx_list_append(&gateway->works, &work->node);
+    hx_map_insert(&gateway->works_by_id, &work->by_id,
+                  hx_span((const char *)work->op.durable.id.bytes, HX_ID_SIZE));
+    return work;
+}
+
+struct hx_work *hx_work_new_absent(struct hx_call *call)
+{
+    struct hx_work *work = new_work(call->gateway, &call->wanted.id);
+    struct hx_record record = keep_record(work, &call->wanted);
+    hx_op_init_absent(&work->op, &record);
+    work->tool = call->tool;
+    work->twin_seen = call->twin_seen;
+    work->facts = (struct hx_facts){.is_epoch_current = true, .is_same_target = true};
+    return work;
+}
+
+struct hx_work *hx_work_load(struct hx_gateway *gateway, const struct hx_record *record)
+{
+    struct hx_work *work = new_work(gateway, &record->id);
+    struct hx_record kept = keep_record(work, record);
+    hx_op_init_loaded(&work->op, &kept);
+    work->tool = hx_tool_get(gateway, kept.tool);
+    work->is_told = kept.is_told_pending;
+    return work;
+}
+
+struct hx_work *hx_work_find(struct hx_gateway *gateway, const struct hx_id *id)
+{
+    struct hx_map_node *node =
+        hx_map_find(&gateway->works_by_id, hx_span((const char *)id->bytes, HX_ID_SIZE));
+    return node ? hx_container_of(node, struct hx_work, by_id) : NULL;
+}
+
+void hx_work_rekey(struct hx_work *work, struct hx_record *record, const struct hx_record *wanted)
+{
+    record->identity = wanted->identity;
+    record->key_source = wanted->key_source;
+    record->first_sent = wanted->first_sent;
+    record->key = work ? keep_span(work, wanted->key) : wanted->key;
+    if (work != NULL && work->op.phase != HX_PHASE_IDLE) {
+        work->op.next.identity = record->identity;
+        work->op.next.key = record->key;
+        work->op.next.key_source = record->key_source;
+        work->op.next.first_sent = record->first_sent;
+    }
+}
+
+static void disarm_all(struct hx_work *work)
+{
+    struct hx_timers *timers = &work->gateway->timers;
+    hx_timer_disarm(timers, &work->limit);
+    hx_timer_disarm(timers, &work->idle);
+    hx_timer_disarm(timers, &work->cancel);
+    hx_timer_disarm(timers, &work->look);
+    hx_timer_disarm(timers, &work->poll);
+}
+
+static void free_deferred(struct hx_work *work)
+{
+    struct hx_list *node;
+    while ((node = hx_list_take_first(&work->deferred)) != NULL)
+        hx_free(hx_container_of(node, struct hx_deferred, node));
+}
+
+void hx_work_retire(struct hx_work *work)
+{
+    hx_check(work, HX_WORK_MAGIC);
+    hx_assert(hx_list_is_empty(&work->calls));
+    disarm_all(work);
+    free_deferred(work);
+    if (work->route != NULL)
+        hx_route_free(work->gateway, work->route);
+    if (work->ask != NULL)
+        hx_ask_withdraw(work->gateway, work->ask);
+    work->payload = hx_store_request_free(work->payload);
+    hx_map_remove(&work->gateway->works_by_id, &work->by_id);
+    hx_list_unlink(&work->node);
+    hx_list_unlink(&work->ready_node);
+    hx_arena_fini(&work->arena);
+    hx_buf_fini(&work->message);
+    hx_buf_fini(&work->reply);
+    work->magic = 0;
+    hx_free(work);
+}
+
+bool hx_work_has_attempt(const struct hx_work *work)
+{
+    return work->op.phase == HX_PHASE_SENDING || work->op.phase == HX_PHASE_AWAITING;
+}
+
+static bool has_nothing_left(const struct hx_work *work)
+{
+    bool is_busy = work->op.phase != HX_PHASE_IDLE || work->writes_open > 0 || work->is_reading ||
+                   work->route != NULL || work->ask != NULL || work->is_send_waiting ||
+                   work->is_lost_waiting || work->is_look_waiting || work->is_payload_reading;
+    bool is_needed = !hx_list_is_empty(&work->calls) || !hx_list_is_empty(&work->deferred);
+    /* Ours, still running, and nothing in flight: the ledger failed, and a look is due. */
+    bool is_ours_left = work->op.durable.state == HX_OP_RUNNING &&
+                        work->facts.hands == HX_HANDS_MINE && hx_timer_is_armed(&work->look);
+    return !is_busy && !is_needed && !is_ours_left;
+}
+
+static void look_again_later(struct hx_work *work)
+{
+    if (hx_list_is_empty(&work->ready_node))
+        hx_list_append(&work->gateway->ready, &work->ready_node);
+}
+
+/* ---- events ---- */
+
+struct hx_facts hx_facts_of(struct hx_gateway *gateway, const struct hx_record *record,
+                            enum hx_owner_fact owner, bool is_sender_gone, bool is_epoch_current)
+{
+    (void)gateway;
+    (void)record;
+    static const enum hx_hands hands[] = {
+        [HX_OWNER_NOBODY] = HX_HANDS_NOBODY,
+        [HX_OWNER_MINE] = HX_HANDS_MINE,
+        [HX_OWNER_ALIVE] = HX_HANDS_ALIVE,
+        [HX_OWNER_DEAD] = HX_HANDS_DEAD,
+        [HX_OWNER_ELSEWHERE] = HX_HANDS_ELSEWHERE,
+        [HX_OWNER_ELSEWHERE_LAPSED] = HX_HANDS_ELSEWHERE_LAPSED,
+    };
+    return (struct hx_facts){
+        .hands = hands[owner],
+        .is_sender_gone = is_sender_gone,
+        .is_epoch_current = is_epoch_current || owner == HX_OWNER_MINE,
+        .is_same_target = true,
+    };
+}
+
+struct hx_event hx_work_make_event(struct hx_work *work, enum hx_event_type type)
+{
+    struct hx_gateway *gateway = work->gateway;
+    struct hx_upstream *upstream = gateway->ports.upstream;
+    struct hx_event event = {.type = type, .now = gateway->now, .facts = work->facts};
+    event.mint.owner = gateway->ports.store->ops->owner(gateway->ports.store);
+    event.mint.transport = upstream->ops->transport_name(upstream);
+    if (type == HX_EV_RETRY || type == HX_EV_RESOLVE_AGAIN) {
+        hx_mint_id(gateway, &event.mint.id);
+        hx_mint_id(gateway, &event.mint.effect_key);
+    }
+    event.needs_approval = work->tool->rules.contract.approval != HX_APPROVAL_NEVER;
+    return event;
+}
+
+/* What a step changed, for the operator's log and for neighbours that watch. */
+static void tell_change(struct hx_work *work, enum hx_op_state before)
+{
+    struct hx_gateway *gateway = work->gateway;
+    const struct hx_record *record = &work->op.durable;
+    if (record->state == before)
+        return;
+    char id[HX_ID_TEXT_SIZE];
+    hx_id_format(&record->id, id);
+    enum hx_tell tell = record->state == HX_OP_UNKNOWN ? HX_TELL_WARN : HX_TELL_INFO;
+    hx_tell(gateway, tell, "operation", "operation=%s tool=%s from=%s to=%s reason=%s attempt=%u",
+            id, work->tool->name, hx_op_state_name(before), hx_op_state_name(record->state),
+            hx_reason_name(record->reason), record->attempt.number);
+    if (gateway->ports.neighbours != NULL)
+        gateway->ports.neighbours->ops->changed(gateway->ports.neighbours, &record->id);
+    work->was_asked = false;
+}
+
+static bool has_effect(const struct hx_effects *effects, enum hx_effect_type type)
+{
+    for (unsigned i = 0; i < effects->count; i++) {
+        if (effects->items[i].type == type)
+            return true;
+    }
+    return false;
+}
+
+/* A caller that only waits for what others run is told BUSY after join_wait. */
+static void mark_joined(struct hx_work *work, struct hx_call *call,
+                        const struct hx_effects *effects)
+{
+    struct hx_gateway *gateway = work->gateway;
+    bool is_runner = has_effect(effects, HX_DO_PERSIST);
+    if (is_runner || work->op.durable.state == HX_OP_UNKNOWN)
+        return;
+    call->is_joined = true;
+    int64_t wait_ms = work->op.durable.contract.join_wait_ms;
+    if (call->is_param_key && gateway->options.is_sep3182_strict)
+        wait_ms = 0;
+    hx_timer_arm(&gateway->timers, &call->wait, hx_mono_after(gateway->now.mono, wait_ms));
+}
+
+void hx_work_step(struct hx_work *work, const struct hx_event *event, struct hx_call *call)
+{
+    struct hx_effects effects;
+    hx_check(work, HX_WORK_MAGIC);
+    enum hx_op_state before = work->op.durable.state;
+    hx_op_step(&work->op, event, &effects);
+    if (call != NULL && has_effect(&effects, HX_DO_JOIN)) {
+        hx_list_append(&work->calls, &call->node);
+        work->op.waiters++;
+        mark_joined(work, call, &effects);
+    }
+    for (unsigned i = 0; i < effects.count; i++)
+        hx_effect_run(work, &effects.items[i], event, call);
+    tell_change(work, before);
+    look_again_later(work);
+}
+
+void hx_work_event(struct hx_work *work, enum hx_event_type type)
+{
+    struct hx_event event = hx_work_make_event(work, type);
+    if (type == HX_EV_NOT_SENT || type == HX_EV_FIRST_BYTE)
+        work->is_send_waiting = false;
+    hx_work_step(work, &event, NULL);
+}
+
+/* The tools that may be sent again wait for a living server before the core is asked. */
+void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_gone)
+{
+    struct hx_gateway *gateway = work->gateway;
+    enum hx_tool_class tool_class = work->op.durable.contract.tool_class;
+    bool may_resend = tool_class == HX_CLASS_IDEMPOTENT || tool_class == HX_CLASS_KEYED;
+    if (!hx_work_has_attempt(work))
+        return;
+    if (is_sender_gone && may_resend && !gateway->is_draining && !work->is_lost_waiting) {
+        work->is_lost_waiting = true;
+        work->lost_reason = reason;
+        work->facts.is_sender_gone = true;
+        return;
+    }
+    struct hx_event event = hx_work_make_event(work, HX_EV_LOST);
+    event.reason = reason;
+    event.facts.is_sender_gone = is_sender_gone;
+    event.facts.is_same_target = false;
+    hx_work_step(work, &event, NULL);
+}
+
+void hx_work_upstream_ready(struct hx_work *work)
+{
+    if (work->is_lost_waiting) {
+        work->is_lost_waiting = false;
+        struct hx_event event = hx_work_make_event(work, HX_EV_LOST);
+        event.reason = work->lost_reason;
+        event.facts.is_sender_gone = true;
+        hx_work_step(work, &event, NULL);
+    }
+    if (work->is_send_waiting)
+        hx_work_send_now(work);
+    if (work->is_look_waiting) {
+        work->is_look_waiting = false;
+        hx_work_event(work, HX_EV_LOOK);
+    }
+}
+
+void hx_work_upstream_failed(struct hx_work *work)
+{
+    if (work->is_lost_waiting) {
+        work->is_lost_waiting = false;
+        hx_work_lost(work, work->lost_reason, false);
+    }
+    if (work->is_send_waiting)
+        hx_work_event(work, HX_EV_NOT_SENT);
+    if (!work->is_look_waiting)
+        return;
+    work->is_look_waiting = false;
+    hx_list_for_each_safe (node, &work->calls) {
+        struct hx_event event = hx_work_make_event(work, HX_EV_WAIT_OVER);
+        work->op.start_tries = 1; /* the answer is "unavailable", not "busy" */
+        hx_work_step(work, &event, hx_container_of(node, struct hx_call, node));
+    }
+}
+
+void hx_work_call_left(struct hx_work *work, struct hx_call *call)
+{
+    struct hx_gateway *gateway = work->gateway;
+    hx_list_for_each_safe (node, &work->deferred) {
+        struct hx_deferred *deferred = hx_container_of(node, struct hx_deferred, node);
+        if (deferred->call == call) {
+            hx_list_unlink(node);
+            hx_free(deferred);
+        }
+    }
+    uint32_t waiting = 0;
+    hx_list_for_each (node, &work->calls)
+        waiting++;
+    bool did_wait = waiting < work->op.waiters;
+    work->op.waiters = waiting;
+    if (!did_wait)
+        return;
+    hx_work_event(work, HX_EV_WAITER_LEFT);
+    if (waiting == 0 && hx_work_has_attempt(work)) {
+        /* Nobody waits any more: from now on the orphan's bound holds. */
+        struct hx_mono due =
+            hx_mono_after(gateway->now.mono, work->op.durable.contract.orphan_timeout_ms);
+        hx_timer_arm_sooner(&gateway->timers, &work->limit, due);
+    }
+}
+
+/* ---- timers ---- */
+
+/* While a person is asked on behalf of the server, the tool is not slow: the person is. */
+static bool is_clock_stopped(struct hx_work *work, struct hx_timer *timer)
+{
+    const int64_t look_again_ms = 1000;
+    struct hx_gateway *gateway = work->gateway;
+    if (gateway->server_asks == 0)
+        return false;
+    hx_timer_arm(&gateway->timers, timer, hx_mono_after(gateway->now.mono, look_again_ms));
+    return true;
+}
+
+static void on_limit(struct hx_timer *timer)
+{
+    struct hx_work *work = hx_container_of(timer, struct hx_work, limit);
+    if (!is_clock_stopped(work, timer))
+        hx_work_lost(work, HX_REASON_TIMED_OUT, false);
+}
+
+static void on_idle(struct hx_timer *timer)
+{
+    struct hx_work *work = hx_container_of(timer, struct hx_work, idle);
+    if (!is_clock_stopped(work, timer))
+        hx_work_lost(work, HX_REASON_TIMED_OUT, false);
+}
+
+static void on_cancel_unanswered(struct hx_timer *timer)
+{
+    struct hx_work *work = hx_container_of(timer, struct hx_work, cancel);
+    hx_work_lost(work, HX_REASON_CANCEL_UNANSWERED, false);
+}
+
+static void on_look(struct hx_timer *timer)
+{
+    struct hx_work *work = hx_container_of(timer, struct hx_work, look);
+    struct hx_gateway *gateway = work->gateway;
+    bool would_run = work->op.phase == HX_PHASE_IDLE && work->op.durable.state == HX_OP_READY &&
+                     work->op.waiters > 0;
+    if (would_run && !hx_link_want(gateway)) {
+        work->is_look_waiting = true;
+        return;
+    }
+    hx_work_event(work, HX_EV_LOOK);
+}
+
+static void on_poll(struct hx_timer *timer)
+{
+    hx_work_read_again(hx_container_of(timer, struct hx_work, poll));
+}
+
+void hx_work_heard(struct hx_work *work)
+{
+    struct hx_gateway *gateway = work->gateway;
+    int64_t idle_ms = work->op.durable.contract.idle_timeout_ms;
+    work->heard = gateway->now;
+    if (idle_ms > 0 && hx_work_has_attempt(work))
+        hx_timer_arm(&gateway->timers, &work->idle, hx_mono_after(gateway->now.mono, idle_ms));
+}
+
+/* ---- the ledger's answers ---- */
+
+void hx_work_read_again(struct hx_work *work)
+{
+    if (work->is_reading || work->op.phase != HX_PHASE_IDLE)
+        return;
+    struct hx_store_request *request = hx_store_make(work->gateway, HX_STORE_FIND);
+    request->find_id = true;
+    request->record.id = work->op.durable.id;
+    work->is_reading = true;
+    hx_store_submit_for_work(work, request);
+}
+
+static void look_when_possible(struct hx_work *work)
+{
+    struct hx_timers *timers = &work->gateway->timers;
+    hx_timer_arm_sooner(timers, &work->look, work->gateway->now.mono);
+}
+
+void hx_work_found(struct hx_work *work, struct hx_store_request *done)
+{
+    struct hx_gateway *gateway = work->gateway;
+    work->is_reading = false;
+    look_again_later(work);
+    if (work->op.phase != HX_PHASE_IDLE)
+        return;
+    if (done->result != HX_STORE_DONE || done->record_count == 0) {
+        hx_timer_arm(&gateway->timers, &work->poll, hx_mono_after(gateway->now.mono, POLL_MS));
+        return;
+    }
+    const struct hx_store_found *found = &done->records[0];
+    enum hx_op_state before = work->op.durable.state;
+    if (found->record.fence != work->op.durable.fence || found->record.state != before)
+        work->op.durable = keep_record(work, &found->record);
+    work->facts = hx_facts_of(gateway, &work->op.durable, found->owner_fact, found->is_sender_gone,
+                              found->is_epoch_current);
+    if (work->op.durable.state == HX_OP_READY && work->op.waiters > 0)
+        look_when_possible(work);
+    else
+        hx_work_event(work, HX_EV_LOOK);
+}
+
+static void leave_gates(struct hx_work *work)
+{
+    hx_list_for_each (node, &work->calls)
+        hx_intake_leave_gate(hx_container_of(node, struct hx_call, node));
+}
+
+static void payload_read(struct hx_work *work, struct hx_store_request *done);
+
+void hx_work_stored(struct hx_work *work, struct hx_store_request *done)
+{
+    struct hx_gateway *gateway = work->gateway;
+    if (done->kind == HX_STORE_PAYLOAD) {
+        payload_read(work, done);
+        return;
+    }
+    struct hx_event event = hx_work_make_event(work, HX_EV_STORED);
+    struct hx_record fresh;
+    switch (done->result) {
+    case HX_STORE_DONE:
+        if (done->kind == HX_STORE_SPOOL)
+            event.type = HX_EV_SPOOLED;
+        break;
+    case HX_STORE_STALE:
+        event.type = HX_EV_STALE;
+        if (done->record_count > 0) {
+            fresh = keep_record(work, &done->records[0].record);
+            event.fresh = &fresh;
+        }
+        break;
+    case HX_STORE_NOT_DONE:
+        event.type = HX_EV_STORE_FAILED;
+        hx_tell(gateway, HX_TELL_ERROR, "ledger_failed", "error=\"%s\"", done->error);
+        if (done->kind == HX_STORE_SPOOL)
+            return; /* the commit is tried again all the same */
+        break;
+    }
+    if (done->kind == HX_STORE_INSERT && done->result == HX_STORE_DONE)
+        leave_gates(work);
+    if (done->result == HX_STORE_DONE && work->op.durable.state == HX_OP_ABSENT)
+        work->facts.hands = HX_HANDS_MINE;
+    hx_work_step(work, &event, NULL);
+}
+
+static void payload_read(struct hx_work *work, struct hx_store_request *done)
+{
+    work->is_payload_reading = false;
+    struct hx_outcome *outcome = &work->op.durable.outcome;
+    if (done->result == HX_STORE_DONE && !hx_span_is_absent(done->payload))
+        outcome->bytes = keep_span(work, done->payload);
+    else
+        outcome->place = HX_OUTCOME_GONE;
+    struct hx_effect answer = {.type = HX_DO_ANSWER_ALL,
+                               .answer = outcome->place == HX_OUTCOME_GONE
+                                             ? HX_ANSWER_RESULT_UNAVAILABLE
+                                             : HX_ANSWER_OUTCOME};
+    struct hx_event event = hx_work_make_event(work, HX_EV_LOOK);
+    hx_effect_run(work, &answer, &event, NULL);
+    look_again_later(work);
+}
+
+/* ---- what was put off ---- */
+
+static bool take_deferred(struct hx_work *work)
+{
+    bool is_free = work->op.phase == HX_PHASE_IDLE || hx_work_has_attempt(work);
+    struct hx_list *node = is_free ? hx_list_take_first(&work->deferred) : NULL;
+    if (node == NULL)
+        return false;
+    struct hx_deferred *deferred = hx_container_of(node, struct hx_deferred, node);
+    struct hx_event event = deferred->event;
+    struct hx_call *call = deferred->call;
+    hx_free(deferred);
+    event.now = work->gateway->now;
+    event.facts = work->facts;
+    event.fresh = NULL;
+    hx_work_step(work, &event, call);
+    return true;
+}
+
+void hx_work_take_ready(struct hx_gateway *gateway)
+{
+    struct hx_list *node;
+    while ((node = hx_list_take_first(&gateway->ready)) != NULL) {
+        struct hx_work *work = hx_container_of(node, struct hx_work, ready_node);
+        for (int i = 0; i < STEPS_MAX && take_deferred(work); i++)
+            ;
+        hx_list_unlink(&work->ready_node);
+        if (has_nothing_left(work))
+            hx_work_retire(work);
+    }
+}
