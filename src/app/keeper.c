@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `hapax run`: the keeper, which owns the client's pipes, the ledger and the server's process, and ties
+ * them to a gateway.
+ *
+ * It ends when the gateway has nothing left to do: after the client's orderly end of input, or, when the
+ * process that the client started is gone, after the work in hand has reached its outcome.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "adapter/clock_os/clock_os.h"
+#include "adapter/stdio_child/stdio_child.h"
+#include "adapter/stdio_child/transport.h"
+#include "adapter/stdio_front/stdio_front.h"
+#include "adapter/store_sqlite/store_sqlite.h"
+#include "app/commands.h"
+#include "app/front.h"
+#include "app/ledger_path.h"
+#include "app/log.h"
+#include "app/no_ledger.h"
+#include "app/rules.h"
+#include "app/settings_show.h"
+#include "engine/gateway.h"
+#include "loop/loop.h"
+
+struct keeper {
+    const struct hx_settings *settings;
+    char **command;
+    struct hx_clock_os clock;
+    struct hx_loop *loop;
+    struct hx_store_sqlite_options store_options; /* borrowed by the store */
+    struct hx_store *store;
+    struct hx_upstream *upstream;
+    struct hx_downstream *downstream;
+    struct hx_gateway *gateway;
+    struct hx_list upstream_inbox;
+    struct hx_list downstream_inbox;
+    struct hx_loop_fd *store_watch;
+    struct hx_loop_signal *term_watch;
+    struct hx_loop_signal *int_watch;
+    struct hx_loop_signal *hup_watch;
+    struct hx_arena arena; /* texts of the rules */
+    char ledger_path[HX_LEDGER_PATH_MAX];
+    char transport_dir[HX_LEDGER_PATH_MAX];
+    char server_name[256];
+    char principal[32];
+    bool has_dropped_stderr;
+    unsigned term_count;
+};
+
+static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *ret_rules)
+{
+    struct keeper *keeper = context;
+    hx_rules_for_tool(keeper->settings, &keeper->arena, tool, ret_rules);
+}
+
+static void tell(void *context, enum hx_tell level, const char *event, const char *pairs)
+{
+    static const enum hx_log_level levels[] = {HX_LOG_ERROR, HX_LOG_WARN, HX_LOG_INFO,
+                                               HX_LOG_DEBUG};
+    struct hx_log_line line;
+    (void)context;
+    hx_log_begin(&line, levels[level], event);
+    hx_log_pairs(&line, pairs);
+    hx_log_end(&line);
+}
+
+/* The server's words go to the client's standard error as long as somebody reads it. A full pipe must
+ * not stop us, so what does not fit is dropped. */
+static void relay(void *context, struct hx_span text)
+{
+    struct keeper *keeper = context;
+    char line[4096];
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (keeper->has_dropped_stderr || poll(&out, 1, 0) != 1 || (out.revents & POLLOUT) == 0)
+        return;
+    size_t len = text.len < sizeof(line) - 1 ? text.len : sizeof(line) - 1;
+    memcpy(line, text.ptr, len);
+    line[len] = '\n';
+    /* Nobody is owed these bytes; a short write loses them like a full pipe would. */
+    if (write(STDERR_FILENO, line, len + 1) < 0)
+        return;
+}
+
+static bool is_transport_gone(void *context, const char *transport)
+{
+    return hx_transport_probe(context, transport) == HX_TRANSPORT_GONE;
+}
+
+static void on_store(void *arg, unsigned events)
+{
+    (void)arg; /* the turn that follows takes what is done */
+    (void)events;
+}
+
+static void on_signal(void *arg, int number)
+{
+    struct keeper *keeper = arg;
+    (void)number;
+    if (keeper->term_count++ == 0)
+        hx_gateway_drain(keeper->gateway);
+    else
+        hx_gateway_stop(keeper->gateway);
+}
+
+/* Without a name, the same command in the same directory is the same server. */
+static void name_server(struct keeper *keeper)
+{
+    if (keeper->settings->name != NULL) {
+        snprintf(keeper->server_name, sizeof(keeper->server_name), "%s", keeper->settings->name);
+        return;
+    }
+    char directory[4096], hex[HX_DIGEST_HEX_SIZE];
+    struct hx_hasher *hasher = hx_hasher_new();
+    hx_hasher_begin(hasher);
+    const char *cwd = getcwd(directory, sizeof(directory));
+    hx_hasher_add_field(hasher, hx_span_cstr(cwd ? cwd : ""));
+    for (char **word = keeper->command; *word != NULL; word++)
+        hx_hasher_add_field(hasher, hx_span_cstr(*word));
+    struct hx_digest digest = hx_hasher_end(hasher);
+    hx_hasher_free(hasher);
+    hx_digest_hex(&digest, hex);
+    snprintf(keeper->server_name, sizeof(keeper->server_name), "run-%.16s", hex);
+}
+
+static void open_ledger(struct keeper *keeper)
+{
+    keeper->store_options = (struct hx_store_sqlite_options){
+        .path = keeper->ledger_path,
+        .clock = &keeper->clock.clock,
+        .rand = hx_rand_os(),
+        .is_transport_gone = is_transport_gone,
+        .transport_context = keeper->transport_dir,
+    };
+    if (hx_store_sqlite_open(&keeper->store_options, &keeper->store) == 0)
+        return;
+    /* Everything that needs no ledger still works, and each guarded call is told why it does not. */
+    const char *reason = hx_fault_last()->text;
+    fprintf(stderr, "hapax run: %s Guarded calls are refused until then.\n", reason);
+    keeper->store = hx_no_ledger_new(reason);
+}
+
+static struct hx_gateway_options gateway_options(struct keeper *keeper)
+{
+    static const enum hx_hints hints[] = {HX_HINTS_READ_ONLY, HX_HINTS_TRUST, HX_HINTS_IGNORE};
+    const struct hx_settings *settings = keeper->settings;
+    return (struct hx_gateway_options){
+        .tenant = HX_SPAN_LIT("local"),
+        .principal = hx_span_cstr(keeper->principal),
+        .server = hx_span_cstr(keeper->server_name),
+        .hints = hints[settings->hints - HX_CHOICE_hints_READ_ONLY],
+        .is_key_principal_scoped = settings->key_scope == HX_CHOICE_key_scope_PRINCIPAL,
+        .is_sep3182_strict = settings->sep3182 == HX_CHOICE_sep3182_STRICT,
+        .message_max = (size_t)settings->message_max,
+        .orphan_timeout_ms = settings->tool.orphan_timeout,
+        .stuck_timeout_ms = settings->stuck_timeout,
+        .waiters_max = 256,
+        .requests_max = 16384,
+        .queue_max = 1024 * 1024,
+        .rules_for = rules_for,
+        .tell = tell,
+        .relay = relay,
+        .context = keeper,
+    };
+}
+
+static void make_peers(struct keeper *keeper, const struct hx_keeper_fds *fds)
+{
+    struct hx_stdio_child_options child = hx_stdio_child_defaults();
+    child.argv = keeper->command;
+    child.transport_dir = keeper->transport_dir;
+    child.message_max_bytes = (size_t)keeper->settings->message_max;
+    child.stall_timeout_ms = keeper->settings->stall_timeout;
+    child.allow_new_privs = keeper->settings->allow_new_privs;
+    keeper->upstream = hx_stdio_child_new(keeper->loop, &keeper->upstream_inbox, &child);
+    struct hx_stdio_front_options front = hx_stdio_front_defaults();
+    front.in_fd = fds->in_fd;
+    front.out_fd = fds->out_fd;
+    front.life_fd = fds->life_fd;
+    front.message_max_bytes = (size_t)keeper->settings->message_max;
+    keeper->downstream = hx_stdio_front_new(keeper->loop, &keeper->downstream_inbox, &front);
+}
+
+static void watch(struct keeper *keeper)
+{
+    int store_fd = keeper->store->ops->wake_fd(keeper->store);
+    if (store_fd >= 0) {
+        keeper->store_watch = hx_loop_fd_new(keeper->loop, store_fd, on_store, keeper);
+        hx_loop_fd_want(keeper->store_watch, HX_LOOP_READ);
+    }
+    keeper->term_watch = hx_loop_signal_new(keeper->loop, SIGTERM, on_signal, keeper);
+    keeper->int_watch = hx_loop_signal_new(keeper->loop, SIGINT, on_signal, keeper);
+    keeper->hup_watch = hx_loop_signal_new(keeper->loop, SIGHUP, on_signal, keeper);
+}
+
+static void turn_until_done(struct keeper *keeper)
+{
+    while (!hx_gateway_is_done(keeper->gateway)) {
+        int64_t wait_ms = hx_gateway_turn(keeper->gateway);
+        if (hx_gateway_is_draining(keeper->gateway) && !keeper->has_dropped_stderr) {
+            hx_keeper_drop_stderr();
+            keeper->has_dropped_stderr = true;
+        }
+        if (hx_gateway_is_done(keeper->gateway))
+            return;
+        if (hx_loop_run_once(keeper->loop, wait_ms) < 0)
+            return;
+    }
+}
+
+static void release(struct keeper *keeper)
+{
+    hx_gateway_free(keeper->gateway);
+    hx_loop_signal_free(keeper->term_watch);
+    hx_loop_signal_free(keeper->int_watch);
+    hx_loop_signal_free(keeper->hup_watch);
+    hx_loop_fd_free(keeper->store_watch);
+    hx_stdio_front_free(keeper->downstream);
+    hx_stdio_child_free(keeper->upstream);
+    keeper->store->ops->close(keeper->store);
+    hx_loop_free(keeper->loop);
+    hx_arena_fini(&keeper->arena);
+    hx_log_close();
+}
+
+static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
+{
+    enum { RULES_ARENA_MAX = 16 * 1024 * 1024 };
+    struct keeper *keeper = arg;
+    struct hx_log_options log = hx_settings_log_options(keeper->settings);
+    hx_clock_os_init(&keeper->clock);
+    hx_list_init(&keeper->upstream_inbox);
+    hx_list_init(&keeper->downstream_inbox);
+    hx_arena_init(&keeper->arena, RULES_ARENA_MAX);
+    if (hx_log_open(&log) < 0)
+        fprintf(stderr, "hapax run: the log cannot be opened: %s.\n", hx_fault_last()->text);
+    snprintf(keeper->principal, sizeof(keeper->principal), "%lu", (unsigned long)getuid());
+    name_server(keeper);
+    keeper->loop = hx_loop_new(&(struct hx_loop_clock){hx_clock_os_mono, NULL});
+    if (keeper->loop == NULL) {
+        fprintf(stderr, "hapax run: %s.\n", hx_fault_last()->text);
+        return HX_EXIT_FAILED;
+    }
+    open_ledger(keeper);
+    make_peers(keeper, fds);
+    watch(keeper);
+    struct hx_gateway_options options = gateway_options(keeper);
+    struct hx_gateway_ports ports = {
+        .clock = &keeper->clock.clock,
+        .rand = hx_rand_os(),
+        .store = keeper->store,
+        .upstream = keeper->upstream,
+        .downstream = keeper->downstream,
+    };
+    keeper->gateway = hx_gateway_new(&options, &ports);
+    turn_until_done(keeper);
+    release(keeper);
+    return HX_EXIT_DONE;
+}
+
+int hx_run(const struct hx_settings *settings, char **command)
+{
+    static struct keeper keeper; /* the keeper's for the life of its process */
+    struct hx_complaint complaint;
+    keeper.settings = settings;
+    keeper.command = command;
+    if (hx_ledger_path(settings, keeper.ledger_path, keeper.transport_dir, &complaint) != 0) {
+        fprintf(stderr, "hapax run: %s.\n", complaint.text);
+        return HX_EXIT_FAILED;
+    }
+    return hx_front_run(keeper_main, &keeper);
+}

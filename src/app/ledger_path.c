@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/ledger_path.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int hx_ledger_path(const struct hx_settings *settings, char *ret_path, char *ret_transport_dir,
+                   struct hx_complaint *complaint)
+{
+    /* Room for the names of the files that stand beside the database. */
+    enum { SUFFIX_MAX = 128 };
+    char directory[HX_LEDGER_PATH_MAX - SUFFIX_MAX];
+    int len;
+    if (settings->ledger != NULL) {
+        len = snprintf(directory, sizeof(directory), "%s", settings->ledger);
+    } else {
+        errno = 0;
+        const struct passwd *user = getpwuid(getuid());
+        if (user == NULL || user->pw_dir == NULL || user->pw_dir[0] != '/')
+            return hx_complain(complaint,
+                               "user %lu has no home directory, so the ledger needs a place: "
+                               "--ledger DIRECTORY",
+                               (unsigned long)getuid());
+        len = snprintf(directory, sizeof(directory), "%s/.local/state/hapax", user->pw_dir);
+    }
+    if (len < 0 || (size_t)len >= sizeof(directory))
+        return hx_complain(complaint, "the ledger's path is too long");
+    snprintf(ret_path, HX_LEDGER_PATH_MAX, "%s/ledger.db", directory);
+    snprintf(ret_transport_dir, HX_LEDGER_PATH_MAX, "%s/ledger.db-owners", directory);
+    return 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/rules.h"
+
+#include "base/assert.h"
+
+static void set_effect_key(const struct hx_key_place *place, struct hx_tool_rules *rules)
+{
+    switch (place->kind) {
+    case HX_KEY_PLACE_NONE:
+        return;
+    case HX_KEY_PLACE_POINTER:
+        rules->effect_key_argument = hx_span_cstr(place->text);
+        return;
+    case HX_KEY_PLACE_META:
+        rules->effect_key_meta = hx_span_cstr(place->text);
+        return;
+    case HX_KEY_PLACE_SEP3182:
+        rules->is_effect_key_param = true;
+        return;
+    }
+}
+
+static void set_no_effect(const struct hx_no_effect_errors *errors, struct hx_arena *arena,
+                          struct hx_tool_rules *rules)
+{
+    if (errors->count == 0)
+        return;
+    struct hx_no_effect_rule *items = hx_arena_alloc(arena, errors->count * sizeof(*items));
+    hx_assert(items != NULL);
+    for (size_t i = 0; i < errors->count; i++) {
+        items[i] = (struct hx_no_effect_rule){
+            .is_transient = errors->items[i].is_transient,
+            .is_code = errors->items[i].is_code,
+            .code = errors->items[i].code,
+            .pattern = errors->items[i].pattern,
+        };
+    }
+    rules->no_effect = items;
+    rules->no_effect_count = errors->count;
+}
+
+static void set_ignore(const struct hx_text_list *ignore, struct hx_arena *arena,
+                       struct hx_tool_rules *rules)
+{
+    if (ignore->count == 0)
+        return;
+    struct hx_span *pointers = hx_arena_alloc(arena, ignore->count * sizeof(*pointers));
+    hx_assert(pointers != NULL);
+    for (size_t i = 0; i < ignore->count; i++)
+        pointers[i] = ignore->items[i];
+    rules->ignore = (struct hx_canon_ignore){pointers, ignore->count};
+}
+
+void hx_rules_for_tool(const struct hx_settings *settings, struct hx_arena *arena,
+                       struct hx_span tool, struct hx_tool_rules *ret_rules)
+{
+    struct hx_tool_settings values = hx_settings_for_tool(settings, tool);
+    struct hx_tool_rules rules = {
+        .contract = hx_tool_settings_contract(&values),
+        .is_class_declared = hx_tool_settings_declares(&values, HX_SETTING_class),
+        .has_replay_note = values.replay_note,
+        .has_stored_arguments = values.store_arguments,
+        .has_issued_keys_only = values.issued_keys_only,
+        .key_argument = hx_span_cstr(values.key_argument),
+        .inject_key = hx_span_cstr(values.inject_key),
+        .result_max = (uint64_t)values.result_max,
+        .cancel_timeout_ms = values.cancel_timeout,
+    };
+    set_effect_key(&values.effect_key, &rules);
+    set_no_effect(&values.no_effect_errors, arena, &rules);
+    set_ignore(&values.ignore, arena, &rules);
+    *ret_rules = rules;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The operator's settings in the form the engine works with.
+ */
+#ifndef HX_APP_RULES_H
+#define HX_APP_RULES_H
+
+#include "app/settings.h"
+#include "engine/rules.h"
+
+/* Fills *ret_rules for `tool`. Texts are borrowed from `settings`; lists are allocated in `arena`. */
+void hx_rules_for_tool(const struct hx_settings *settings, struct hx_arena *arena,
+                       struct hx_span tool, struct hx_tool_rules *ret_rules);
+
+#endif
