@@ -119,6 +119,7 @@ struct hx_store_request {
     enum hx_store_kind kind;
     void *context;     /* the submitter's own */
     uint64_t sequence; /* given by the store at submit */
+    uint64_t scratch;  /* the store's own */
 
     /* In. */
     struct hx_record record; /* FIND by identity/id: only `identity`, `twin` or `id` are read */

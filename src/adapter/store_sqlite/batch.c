@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: MIT */
+#include "adapter/store_sqlite/batch.h"
+
+#include <dirent.h>
+#include <stdio.h>
+
+#include "adapter/store_sqlite/blob.h"
+#include "adapter/store_sqlite/find.h"
+#include "base/alloc.h"
+#include "base/crash.h"
+
+enum { DEAD_MAX = 64, DOUBT_WAIT_MIN_MS = 20, DOUBT_WAIT_MAX_MS = 1000 };
+
+static struct hx_store_request *request_of(struct hx_list *node)
+{
+    return hx_container_of(node, struct hx_store_request, node);
+}
+
+static void fail(struct hx_store_request *request)
+{
+    hx_store_request_forget(request);
+    request->result = HX_STORE_NOT_DONE;
+    snprintf(request->error, sizeof(request->error), "%s", hx_fault_last()->text);
+}
+
+static int run_insert(struct hx_ledger *ledger, struct hx_store_request *request,
+                      struct hx_aftermath *aftermath)
+{
+    const struct hx_record *record = &request->record;
+    int64_t taken, newest = 0;
+    int rc = hx_row_taken(ledger, record, &taken);
+    if (rc == 0 && request->twin_guard)
+        rc = hx_row_newest_twin(ledger, &record->twin, &newest);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    if (taken != 0 || newest > request->twin_seen)
+        return HX_TRACE(hx_find_stale(ledger, request, aftermath));
+    return HX_TRACE(hx_row_insert(ledger, record, request->scratch));
+}
+
+static int run_update(struct hx_ledger *ledger, struct hx_store_request *request,
+                      struct hx_aftermath *aftermath)
+{
+    struct hx_row_head head;
+    int64_t taken = 0;
+    int rc = hx_row_head(ledger, &request->record.id, &head);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    bool is_stale = rc == 0 || head.fence != request->expected_fence ||
+                    (request->require_unmarked && head.is_marked);
+    if (!is_stale && request->has_second) {
+        rc = hx_row_taken(ledger, &request->second, &taken);
+        if (rc < 0)
+            return HX_TRACE(rc);
+    }
+    if (is_stale || taken != 0)
+        return HX_TRACE(hx_find_stale(ledger, request, aftermath));
+    rc = hx_row_update(ledger, &head, &request->record, request->scratch, HX_HISTORY_UPDATE,
+                       aftermath);
+    if (rc == 0 && request->has_second) {
+        hx_assert(!hx_outcome_needs_blob(&request->second.outcome));
+        rc = hx_row_insert(ledger, &request->second, 0);
+    }
+    return HX_TRACE(rc);
+}
+
+static int run_mark(struct hx_ledger *ledger, struct hx_store_request *request,
+                    struct hx_aftermath *aftermath)
+{
+    struct hx_row_head head;
+    int rc = hx_row_head(ledger, &request->record.id, &head);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    if (rc == 0 || head.fence != request->expected_fence ||
+        head.attempt != request->record.attempt.number || head.is_marked)
+        return HX_TRACE(hx_find_stale(ledger, request, aftermath));
+    return HX_TRACE(hx_row_mark(ledger, &head, &request->record));
+}
+
+static int run_touch(struct hx_ledger *ledger, struct hx_store_request *request,
+                     struct hx_aftermath *aftermath)
+{
+    struct hx_row_head head;
+    const struct hx_store_touch *touch = &request->touch;
+    int rc = hx_row_head(ledger, &request->record.id, &head);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    if (rc == 0 || (touch->expect_adoptions && head.adoptions != touch->seen_adoptions))
+        return HX_TRACE(hx_find_stale(ledger, request, aftermath));
+    return HX_TRACE(hx_row_touch(ledger, &head, touch));
+}
+
+static int run_note(struct hx_ledger *ledger, struct hx_store_request *request)
+{
+    hx_assert(request->note.len <= HX_STORE_NOTE_MAX);
+    if (hx_id_is_nil(&request->record.id))
+        return HX_TRACE(hx_row_note(ledger, NULL, HX_HISTORY_NOTE, request->note));
+    struct hx_row_head head;
+    int rc = hx_row_head(ledger, &request->record.id, &head);
+    if (rc == 0)
+        request->result = HX_STORE_STALE;
+    return rc <= 0 ? HX_TRACE(rc)
+                   : HX_TRACE(hx_row_note(ledger, &head, HX_HISTORY_NOTE, request->note));
+}
+
+static int run_one(struct hx_ledger *ledger, struct hx_store_request *request,
+                   struct hx_aftermath *aftermath)
+{
+    hx_store_request_forget(request);
+    switch (request->kind) {
+    case HX_STORE_FIND:
+        return HX_TRACE(hx_find(ledger, request, aftermath));
+    case HX_STORE_PAYLOAD:
+        return HX_TRACE(hx_find_payload(ledger, request));
+    case HX_STORE_INSERT:
+        return HX_TRACE(run_insert(ledger, request, aftermath));
+    case HX_STORE_UPDATE:
+        return HX_TRACE(run_update(ledger, request, aftermath));
+    case HX_STORE_MARK:
+        return HX_TRACE(run_mark(ledger, request, aftermath));
+    case HX_STORE_TOUCH:
+        return HX_TRACE(run_touch(ledger, request, aftermath));
+    case HX_STORE_NOTE:
+        return HX_TRACE(run_note(ledger, request));
+    case HX_STORE_SPOOL:
+        break;
+    }
+    hx_assert(!"the spool is no matter of a transaction");
+    return 0;
+}
+
+static enum hx_ledger_txn txn_kind(const struct hx_list *batch)
+{
+    enum hx_ledger_txn kind = HX_TXN_READ;
+    hx_list_for_each (at, batch) {
+        enum hx_store_kind request = request_of(at)->kind;
+        if (hx_store_kind_is_synced(request))
+            return HX_TXN_SYNCED;
+        if (hx_store_kind_writes(request))
+            kind = HX_TXN_LAZY;
+    }
+    return kind;
+}
+
+static void fail_all(struct hx_list *batch)
+{
+    hx_list_for_each (at, batch)
+        fail(request_of(at));
+}
+
+enum attempt { ATTEMPT_DONE, ATTEMPT_FAILED, ATTEMPT_IN_DOUBT };
+
+/* One transaction of the whole list. FAILED: nothing happened, for the reason in the fault. */
+static enum attempt attempt_batch(struct hx_batcher *batcher, struct hx_list *batch,
+                                  enum hx_ledger_txn kind)
+{
+    struct hx_ledger *ledger = batcher->ledger;
+    hx_aftermath_reset(&batcher->aftermath);
+    if (hx_ledger_begin(ledger, kind) != 0)
+        return ATTEMPT_FAILED;
+    hx_list_for_each (at, batch) {
+        int rc = run_one(ledger, request_of(at), &batcher->aftermath);
+        if (rc == 0)
+            continue;
+        hx_ledger_rollback(ledger);
+        if (rc == HX_FIND_NEEDS_SYNC) {
+            hx_assert(kind != HX_TXN_SYNCED);
+            return attempt_batch(batcher, batch, HX_TXN_SYNCED);
+        }
+        return ATTEMPT_FAILED;
+    }
+    int rc = hx_ledger_commit(ledger);
+    if (rc == 0) {
+        hx_aftermath_carry_out(ledger, &batcher->aftermath);
+        return ATTEMPT_DONE;
+    }
+    return rc == HX_COMMIT_IN_DOUBT ? ATTEMPT_IN_DOUBT : ATTEMPT_FAILED;
+}
+
+/* Whether the history proves that this write is in the ledger: 1, 0, or -1 when it can prove
+ * nothing. */
+static int is_in_history(struct hx_ledger *ledger, const struct hx_store_request *request,
+                         struct hx_wall when, int *ret_rc)
+{
+    struct hx_row_head head;
+    *ret_rc = hx_row_head(ledger, &request->record.id, &head);
+    if (*ret_rc < 0 || request->result != HX_STORE_DONE)
+        return -1;
+    if (request->kind == HX_STORE_INSERT)
+        return *ret_rc;
+    if (request->kind != HX_STORE_UPDATE && request->kind != HX_STORE_MARK)
+        return -1;
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_HISTORY_PROOF);
+    if (stmt == NULL || *ret_rc == 0) {
+        *ret_rc = stmt == NULL ? HX_E_STORE : 0;
+        return stmt == NULL ? -1 : 0;
+    }
+    bool is_mark = request->kind == HX_STORE_MARK;
+    uint64_t fence = is_mark ? request->expected_fence : request->record.fence;
+    sqlite3_bind_int64(stmt, 1, head.row);
+    sqlite3_bind_int(stmt, 2, is_mark ? HX_HISTORY_MARK : HX_HISTORY_UPDATE);
+    sqlite3_bind_int64(stmt, 3, (int64_t)fence);
+    sqlite3_bind_int64(stmt, 4, when.ms);
+    sqlite3_bind_blob(stmt, 5, &ledger->owners.self, HX_ID_SIZE, SQLITE_STATIC);
+    *ret_rc = hx_ledger_step(ledger, stmt);
+    sqlite3_reset(stmt);
+    return *ret_rc < 0 ? -1 : *ret_rc;
+}
+
+/* The batch was one transaction, so that one proof speaks for all of it. 0, or negative. A batch of
+ * nothing but counters proves nothing, and is called not done: a counter may then be one too low. */
+static int read_back(struct hx_batcher *batcher, struct hx_list *batch, struct hx_wall when,
+                     bool *ret_is_done)
+{
+    struct hx_ledger *ledger = batcher->ledger;
+    int rc = hx_ledger_begin(ledger, HX_TXN_READ);
+    if (rc != 0)
+        return HX_E_STORE;
+    int proof = -1;
+    hx_list_for_each (at, batch) {
+        proof = is_in_history(ledger, request_of(at), when, &rc);
+        if (proof >= 0 || rc < 0)
+            break;
+    }
+    hx_ledger_rollback(ledger);
+    *ret_is_done = proof == 1;
+    return rc < 0 ? HX_TRACE(rc) : 0;
+}
+
+/* Waits until the truth is known. A write is never repeated here. */
+static bool resolve_doubt(struct hx_batcher *batcher, struct hx_list *batch, bool *ret_is_done)
+{
+    struct hx_wall when = batcher->ledger->now.wall;
+    int64_t wait_ms = DOUBT_WAIT_MIN_MS;
+    for (;;) {
+        if (hx_ledger_heal(batcher->ledger) == 0 &&
+            read_back(batcher, batch, when, ret_is_done) == 0)
+            return true;
+        if (!batcher->wait(batcher->wait_context, wait_ms))
+            return false;
+        wait_ms = wait_ms < DOUBT_WAIT_MAX_MS / 2 ? wait_ms * 2 : DOUBT_WAIT_MAX_MS;
+    }
+}
+
+static bool is_single(const struct hx_list *batch)
+{
+    return batch->next->next == batch;
+}
+
+static bool run_transaction(struct hx_batcher *batcher, struct hx_list *batch);
+
+static bool run_one_by_one(struct hx_batcher *batcher, struct hx_list *batch)
+{
+    struct hx_list rest, single;
+    hx_list_init(&rest);
+    hx_list_splice(&rest, batch);
+    bool is_known = true;
+    for (struct hx_list *node; is_known && (node = hx_list_take_first(&rest)) != NULL;) {
+        hx_list_init(&single);
+        hx_list_append(&single, node);
+        is_known = run_transaction(batcher, &single);
+        hx_list_splice(batch, &single);
+    }
+    hx_list_splice(batch, &rest);
+    return is_known;
+}
+
+/* Every write of the batch certainly did not happen; its reads saw what never was, and read again. */
+static bool end_not_done(struct hx_batcher *batcher, struct hx_list *batch, const char *reason)
+{
+    struct hx_list rest, single;
+    hx_list_init(&rest);
+    hx_list_splice(&rest, batch);
+    for (struct hx_list *node; (node = hx_list_take_first(&rest)) != NULL;) {
+        hx_list_init(&single);
+        hx_list_append(&single, node);
+        bool is_write = hx_store_kind_writes(request_of(node)->kind);
+        if (is_write)
+            (void)HX_RAISE(HX_E_STORE, "%s", reason);
+        if (is_write || attempt_batch(batcher, &single, HX_TXN_READ) != ATTEMPT_DONE)
+            fail(request_of(node));
+        hx_list_splice(batch, &single);
+    }
+    return true;
+}
+
+static bool run_transaction(struct hx_batcher *batcher, struct hx_list *batch)
+{
+    char reason[HX_FAULT_TEXT_MAX];
+    bool is_done = false;
+    switch (attempt_batch(batcher, batch, txn_kind(batch))) {
+    case ATTEMPT_DONE:
+        return true;
+    case ATTEMPT_FAILED:
+        if (!is_single(batch))
+            return run_one_by_one(batcher, batch);
+        fail_all(batch);
+        return true;
+    case ATTEMPT_IN_DOUBT:
+        break;
+    }
+    snprintf(reason, sizeof(reason), "%s", hx_fault_last()->text);
+    if (!resolve_doubt(batcher, batch, &is_done))
+        return false;
+    if (is_done) {
+        hx_aftermath_carry_out(batcher->ledger, &batcher->aftermath);
+        return true;
+    }
+    return end_not_done(batcher, batch, reason);
+}
+
+/* Large outcomes are on the disk before the transaction begins: their sync must not hold the lock. */
+static void write_blobs(struct hx_batcher *batcher, struct hx_list *batch,
+                        struct hx_list *ret_failed)
+{
+    struct hx_ledger *ledger = batcher->ledger;
+    hx_list_for_each_safe (at, batch) {
+        struct hx_store_request *request = request_of(at);
+        request->scratch = 0;
+        if (!hx_store_kind_is_synced(request->kind) ||
+            !hx_outcome_needs_blob(&request->record.outcome))
+            continue;
+        uint64_t number;
+        hx_rand_fill(ledger->options->rand, (uint8_t *)&number, sizeof(number));
+        number = (number >> 1) | 1;
+        if (hx_blob_write(ledger->paths.blobs, &request->record.id, number,
+                          request->record.outcome.bytes) == 0) {
+            request->scratch = number;
+            continue;
+        }
+        fail(request);
+        hx_list_unlink(at);
+        hx_list_append(ret_failed, at);
+    }
+}
+
+static void drop_vain_blobs(struct hx_batcher *batcher, struct hx_list *batch)
+{
+    hx_list_for_each (at, batch) {
+        struct hx_store_request *request = request_of(at);
+        if (request->scratch != 0 && request->result != HX_STORE_DONE)
+            hx_blob_remove(batcher->ledger->paths.blobs, &request->record.id, request->scratch);
+    }
+}
+
+static void run_spool(struct hx_batcher *batcher, struct hx_store_request *request)
+{
+    hx_store_request_forget(request);
+    if (hx_spool_append(&batcher->ledger->spool, &request->record, request->expected_fence) < 0)
+        fail(request);
+}
+
+bool hx_batch_run(struct hx_batcher *batcher, struct hx_list *batch)
+{
+    struct hx_list rest, run, failed;
+    bool is_known = true;
+    hx_list_init(&rest);
+    hx_list_splice(&rest, batch);
+    while (is_known && !hx_list_is_empty(&rest)) {
+        if (request_of(rest.next)->kind == HX_STORE_SPOOL) {
+            struct hx_list *node = hx_list_take_first(&rest);
+            run_spool(batcher, request_of(node));
+            hx_list_append(batch, node);
+            continue;
+        }
+        hx_list_init(&run);
+        hx_list_init(&failed);
+        while (!hx_list_is_empty(&rest) && request_of(rest.next)->kind != HX_STORE_SPOOL)
+            hx_list_append(&run, hx_list_take_first(&rest));
+        write_blobs(batcher, &run, &failed);
+        hx_list_splice(batch, &failed);
+        if (!hx_list_is_empty(&run))
+            is_known = run_transaction(batcher, &run);
+        if (is_known)
+            drop_vain_blobs(batcher, &run);
+        hx_list_splice(batch, &run);
+    }
+    hx_list_splice(batch, &rest);
+    return is_known;
+}
+
+int hx_batch_apply_own_spool(struct hx_batcher *batcher)
+{
+    struct hx_ledger *ledger = batcher->ledger;
+    if (ledger->spool.entry_count == 0)
+        return 0;
+    hx_aftermath_reset(&batcher->aftermath);
+    int rc = hx_ledger_begin(ledger, HX_TXN_SYNCED);
+    if (rc != 0)
+        return HX_E_STORE;
+    rc = hx_spool_apply(ledger, &ledger->owners.self, &batcher->aftermath);
+    if (rc < 0) {
+        hx_ledger_rollback(ledger);
+        return HX_TRACE(rc);
+    }
+    /* In doubt, the entries stay and are applied again, which then changes nothing. */
+    if (hx_ledger_commit(ledger) != 0)
+        return HX_E_STORE;
+    hx_aftermath_carry_out(ledger, &batcher->aftermath);
+    HX_CRASH_POINT("spool-applied");
+    return HX_TRACE(hx_spool_empty(&ledger->spool));
+}
+
+struct dead_list {
+    struct hx_ledger *ledger;
+    struct hx_id owners[DEAD_MAX];
+    int count;
+};
+
+static bool collect_dead(void *context, const struct hx_id *token)
+{
+    struct dead_list *dead = context;
+    if (!hx_spool_exists(dead->ledger, token))
+        return true; /* nothing is left of it: the owner file goes at once */
+    dead->owners[dead->count++] = *token;
+    return false;
+}
+
+/* A spool whose owner file is gone already is found by its own name. */
+static void collect_orphans(struct dead_list *dead)
+{
+    DIR *directory = opendir(dead->ledger->paths.spool);
+    if (directory == NULL)
+        return;
+    for (struct dirent *entry; dead->count < DEAD_MAX && (entry = readdir(directory)) != NULL;) {
+        struct hx_id token;
+        if (!hx_id_parse(hx_span_cstr(entry->d_name), &token) ||
+            hx_owners_is_alive(&dead->ledger->owners, &token))
+            continue;
+        bool is_known = false;
+        for (int i = 0; i < dead->count; i++)
+            is_known |= hx_id_eq(&dead->owners[i], &token);
+        if (!is_known)
+            dead->owners[dead->count++] = token;
+    }
+    closedir(directory);
+}
+
+int hx_batch_settle_dead(struct hx_batcher *batcher)
+{
+    struct hx_ledger *ledger = batcher->ledger;
+    struct dead_list dead = {.ledger = ledger};
+    int rc = hx_owners_each_dead(&ledger->owners, DEAD_MAX, collect_dead, &dead);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    collect_orphans(&dead);
+    if (dead.count == 0)
+        return 0;
+    hx_aftermath_reset(&batcher->aftermath);
+    rc = hx_ledger_begin(ledger, HX_TXN_SYNCED);
+    if (rc != 0)
+        return HX_E_STORE;
+    for (int i = 0; i < dead.count && rc == 0; i++)
+        rc = hx_spool_apply(ledger, &dead.owners[i], &batcher->aftermath);
+    if (rc < 0) {
+        hx_ledger_rollback(ledger);
+        return HX_TRACE(rc);
+    }
+    if (hx_ledger_commit(ledger) != 0)
+        return HX_E_STORE;
+    HX_CRASH_POINT("dead-applied");
+    hx_aftermath_carry_out(ledger, &batcher->aftermath);
+    HX_CRASH_POINT("dead-removed");
+    return 0;
+}

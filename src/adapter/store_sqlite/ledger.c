@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Transactions, their fate, and what keeps the file healthy.
+ */
+#include "adapter/store_sqlite/ledger.h"
+
+#include <stdio.h>
+
+#include "base/crash.h"
+
+enum { BUSY_READER_WAIT_MS = 100, DAY_MS = 24 * 60 * 60 * 1000 };
+
+static int read_meta(struct hx_ledger *ledger)
+{
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_META_READ);
+    if (stmt == NULL)
+        return HX_E_STORE;
+    int rc = hx_ledger_step(ledger, stmt);
+    if (rc != 1) {
+        sqlite3_reset(stmt);
+        return rc < 0 ? HX_TRACE(rc) : hx_ledger_raise(ledger, SQLITE_CORRUPT);
+    }
+    struct hx_ledger_meta *meta = &ledger->meta;
+    if (sqlite3_column_bytes(stmt, 0) == HX_ID_SIZE)
+        memcpy(&meta->instance, sqlite3_column_blob(stmt, 0), HX_ID_SIZE);
+    meta->commits = (uint64_t)sqlite3_column_int64(stmt, 1);
+    meta->epoch = (uint64_t)sqlite3_column_int64(stmt, 2);
+    meta->low_water.ms = sqlite3_column_int64(stmt, 3);
+    meta->age_ms = sqlite3_column_int64(stmt, 4);
+    meta->aged.wall.ms = sqlite3_column_int64(stmt, 5);
+    meta->aged.mono.ms = sqlite3_column_int64(stmt, 6);
+    int64_t boot = sqlite3_column_int64(stmt, 7);
+    meta->gap.from.ms = sqlite3_column_int64(stmt, 8);
+    meta->gap.to.ms = sqlite3_column_int64(stmt, 9);
+    meta->gap.until.ms = sqlite3_column_int64(stmt, 10);
+    sqlite3_reset(stmt);
+    return ledger->boots.boot(ledger, boot, &meta->aged.boot);
+}
+
+int64_t hx_ledger_age_ms(const struct hx_ledger *ledger)
+{
+    const struct hx_now *then = &ledger->meta.aged;
+    const struct hx_now *now = &ledger->now;
+    if (then->wall.ms == 0)
+        return ledger->meta.age_ms;
+    int64_t passed_ms;
+    if (hx_boot_eq(&then->boot, &now->boot)) {
+        passed_ms = hx_mono_since_ms(now->mono, then->mono);
+    } else {
+        /* Nobody knows how long the machine was off; believe the wall clock for a day at most. */
+        passed_ms = now->wall.ms - then->wall.ms;
+        passed_ms = passed_ms > DAY_MS ? DAY_MS : passed_ms;
+    }
+    return ledger->meta.age_ms + (passed_ms > 0 ? passed_ms : 0);
+}
+
+static int set_sync(struct hx_ledger *ledger, bool is_full)
+{
+    if (ledger->is_full_sync == is_full)
+        return 0;
+    const char *sql = is_full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL";
+    int code = sqlite3_exec(ledger->db, sql, NULL, NULL, NULL);
+    if (code != SQLITE_OK)
+        return hx_ledger_raise(ledger, code);
+    ledger->is_full_sync = is_full;
+    return 0;
+}
+
+static int begin_locked(struct hx_ledger *ledger, enum hx_ledger_txn kind)
+{
+    if (kind != HX_TXN_READ) {
+        int rc = set_sync(ledger, kind == HX_TXN_SYNCED);
+        if (rc < 0)
+            return HX_TRACE(rc);
+    }
+    enum hx_sql sql = kind == HX_TXN_READ ? HX_SQL_BEGIN : HX_SQL_BEGIN_WRITE;
+    int rc = hx_ledger_run(ledger, hx_ledger_stmt(ledger, sql));
+    if (rc < 0)
+        return HX_TRACE(rc);
+    ledger->now = hx_clock_now(ledger->options->clock);
+    rc = read_meta(ledger);
+    if (rc < 0)
+        hx_ledger_ignore(hx_ledger_run(ledger, hx_ledger_stmt(ledger, HX_SQL_ROLLBACK)));
+    return HX_TRACE(rc);
+}
+
+int hx_ledger_begin(struct hx_ledger *ledger, enum hx_ledger_txn kind)
+{
+    hx_assert(ledger->txn == HX_TXN_NONE);
+    if (kind != HX_TXN_READ) {
+        if (ledger->is_ill) {
+            int rc = hx_ledger_heal(ledger);
+            if (rc != 0)
+                return HX_TRACE(rc);
+        }
+        int rc = hx_lockfile_take(&ledger->lock, ledger->lock_wait_ms, "writing");
+        if (rc != 0)
+            return HX_TRACE(rc);
+    }
+    int rc = begin_locked(ledger, kind);
+    if (rc < 0) {
+        if (kind != HX_TXN_READ)
+            hx_lockfile_drop(&ledger->lock);
+        return HX_TRACE(rc);
+    }
+    ledger->txn = kind;
+    ledger->reserved_at_begin = ledger->reserved;
+    return 0;
+}
+
+static void end(struct hx_ledger *ledger)
+{
+    if (ledger->txn != HX_TXN_READ)
+        hx_lockfile_drop(&ledger->lock);
+    ledger->txn = HX_TXN_NONE;
+}
+
+/* Keeps the fault that led here. */
+static void undo(struct hx_ledger *ledger)
+{
+    struct hx_fault fault = *hx_fault_last();
+    /* SQLite has already rolled back on some errors; then this one fails, rightly. */
+    if (sqlite3_get_autocommit(ledger->db) == 0)
+        hx_ledger_ignore(hx_ledger_run(ledger, hx_ledger_stmt(ledger, HX_SQL_ROLLBACK)));
+    ledger->reserved = ledger->reserved_at_begin;
+    hx_ledger_forget_numbers(ledger);
+    end(ledger);
+    (void)HX_RAISE(fault.code, "%s", fault.text);
+}
+
+void hx_ledger_rollback(struct hx_ledger *ledger)
+{
+    hx_assert(ledger->txn != HX_TXN_NONE);
+    undo(ledger);
+}
+
+/* One more synced commit, in the commit itself; and the ledger's age, since the row is written
+ * anyway. */
+static int count_commit(struct hx_ledger *ledger)
+{
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_META_COUNT);
+    int64_t boot;
+    if (stmt == NULL)
+        return HX_E_STORE;
+    int rc = ledger->boots.number(ledger, &ledger->now.boot, &boot);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    sqlite3_bind_int64(stmt, 1, (int64_t)ledger->meta.commits + 1);
+    sqlite3_bind_int64(stmt, 2, hx_ledger_age_ms(ledger));
+    sqlite3_bind_int64(stmt, 3, ledger->now.wall.ms);
+    sqlite3_bind_int64(stmt, 4, ledger->now.mono.ms);
+    sqlite3_bind_int64(stmt, 5, boot);
+    return HX_TRACE(hx_ledger_run(ledger, stmt));
+}
+
+/* Whether an error of COMMIT leaves no chance that the commit frame is whole in the WAL. A failed
+ * sync, or an error behind it, does leave one: the frames lie there with valid checksums, unseen,
+ * until somebody writes over them, and a recovery would believe them. */
+static bool is_surely_not_committed(struct hx_ledger *ledger, int code)
+{
+    int extended = sqlite3_extended_errcode(ledger->db);
+    return (code & 0xff) == SQLITE_FULL || (code & 0xff) == SQLITE_BUSY ||
+           extended == SQLITE_IOERR_WRITE;
+}
+
+int hx_ledger_commit(struct hx_ledger *ledger)
+{
+    hx_assert(ledger->txn != HX_TXN_NONE);
+    bool is_counted = ledger->txn == HX_TXN_SYNCED;
+    if (is_counted && count_commit(ledger) < 0) {
+        undo(ledger);
+        return HX_COMMIT_NOT_DONE;
+    }
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_COMMIT);
+    if (stmt == NULL) {
+        undo(ledger);
+        return HX_COMMIT_NOT_DONE;
+    }
+    HX_CRASH_POINT("commit-before");
+    int code = sqlite3_step(stmt);
+    if (code != SQLITE_DONE) {
+        bool is_sure = is_surely_not_committed(ledger, code);
+        (void)hx_ledger_raise(ledger, code);
+        sqlite3_reset(stmt);
+        if (!is_sure)
+            ledger->is_ill = true;
+        undo(ledger);
+        return is_sure ? HX_COMMIT_NOT_DONE : HX_COMMIT_IN_DOUBT;
+    }
+    sqlite3_reset(stmt);
+    HX_CRASH_POINT("commit-after");
+    if (is_counted)
+        hx_counter_write(&ledger->counter, &ledger->meta.instance, ledger->meta.commits + 1);
+    HX_CRASH_POINT("commit-counted");
+    end(ledger);
+    return 0;
+}
+
+static int checkpoint_locked(struct hx_ledger *ledger, bool cut, bool *ret_is_whole)
+{
+    int mode = cut ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_RESTART;
+    int in_wal = 0, moved = 0;
+    int rc = set_sync(ledger, true);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    HX_CRASH_POINT("checkpoint-before");
+    int code = sqlite3_wal_checkpoint_v2(ledger->db, NULL, mode, &in_wal, &moved);
+    HX_CRASH_POINT("checkpoint-after");
+    *ret_is_whole = in_wal == moved;
+    if (code != SQLITE_OK && code != SQLITE_BUSY)
+        return hx_ledger_raise(ledger, code);
+    if (code == SQLITE_OK)
+        ledger->wal_pages = 0;
+    return 0;
+}
+
+int hx_ledger_checkpoint(struct hx_ledger *ledger, bool cut)
+{
+    hx_assert(ledger->txn == HX_TXN_NONE);
+    int rc =
+        hx_lockfile_take(&ledger->lock, ledger->lock_wait_ms, "moving the log into the ledger");
+    if (rc != 0)
+        return HX_TRACE(rc);
+    bool is_whole;
+    rc = checkpoint_locked(ledger, cut, &is_whole);
+    hx_lockfile_drop(&ledger->lock);
+    return HX_TRACE(rc);
+}
+
+static int raise_epoch(struct hx_ledger *ledger)
+{
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_META_EPOCH);
+    if (stmt == NULL)
+        return HX_E_STORE;
+    sqlite3_bind_text(stmt, 1, ledger->illness, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(stmt, 2, ledger->now.wall.ms);
+    return HX_TRACE(hx_ledger_run(ledger, stmt));
+}
+
+/* The WAL may hold pages that never reached the disk although the kernel calls them clean, and
+ * frames of a commit that was reported failed. Moving everything into the database and syncing that
+ * ends the first doubt; writing a new commit over the frames ends the second. */
+int hx_ledger_heal(struct hx_ledger *ledger)
+{
+    hx_assert(ledger->txn == HX_TXN_NONE);
+    int rc = hx_lockfile_take(&ledger->lock, ledger->lock_wait_ms, "healing");
+    if (rc != 0)
+        return HX_TRACE(rc);
+    bool is_whole = false;
+    rc = checkpoint_locked(ledger, true, &is_whole);
+    if (rc == 0 && !is_whole)
+        rc = hx_ledger_raise(ledger, SQLITE_BUSY);
+    if (rc == 0)
+        rc = begin_locked(ledger, HX_TXN_SYNCED);
+    if (rc < 0) {
+        hx_lockfile_drop(&ledger->lock);
+        return HX_TRACE(rc);
+    }
+    ledger->txn = HX_TXN_SYNCED;
+    ledger->reserved_at_begin = ledger->reserved;
+    if (raise_epoch(ledger) < 0) {
+        undo(ledger);
+        return HX_E_STORE;
+    }
+    if (hx_ledger_commit(ledger) != 0)
+        return HX_E_STORE;
+    ledger->is_ill = false;
+    ledger->illness[0] = '\0';
+    return 0;
+}

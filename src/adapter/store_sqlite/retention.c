@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+#include "adapter/store_sqlite/retention.h"
+
+#include "base/crash.h"
+
+#define HOUR_MS ((int64_t)60 * 60 * 1000)
+#define DAY_MS (24 * HOUR_MS)
+#define TOMBSTONE_MS (400 * DAY_MS)
+
+enum { ROWS_PER_STEP = 256 };
+
+enum fate { FATE_STAY, FATE_COOL, FATE_LOSE_PAYLOAD, FATE_TOMBSTONE, FATE_GO };
+
+struct old_row {
+    int64_t row;
+    struct hx_id id;
+    enum hx_op_state state;
+    struct hx_contract contract;
+    enum hx_key_source key_source;
+    bool is_key_timed; /* the key itself tells its time, or nobody can name it again */
+    bool is_hot;
+    bool is_disputed;
+    bool is_told_pending;
+    bool has_payload;
+    uint64_t blob;
+    int64_t age_ms; /* since its last use */
+    int64_t created_ms;
+    int64_t newest_ms; /* wall time: the later of its key's time and its last use */
+};
+
+static bool is_key_timed(enum hx_key_source source, struct hx_span key)
+{
+    struct hx_id id;
+    struct hx_wall wall;
+    return source == HX_KEY_NONE || (hx_id_parse(key, &id) && hx_id_time(&id, &wall));
+}
+
+static int read_row(struct hx_ledger *ledger, sqlite3_stmt *stmt, struct old_row *ret_row)
+{
+    struct old_row row = {.row = sqlite3_column_int64(stmt, 0)};
+    if (sqlite3_column_bytes(stmt, 1) == HX_ID_SIZE)
+        memcpy(&row.id, sqlite3_column_blob(stmt, 1), HX_ID_SIZE);
+    int64_t state = sqlite3_column_int64(stmt, 2);
+    row.state =
+        state > HX_OP_ABSENT && state < HX_OP_STATE_COUNT ? (enum hx_op_state)state : HX_OP_UNKNOWN;
+    row.key_source = (enum hx_key_source)sqlite3_column_int64(stmt, 3);
+    const char *key = sqlite3_column_blob(stmt, 4);
+    row.is_key_timed = is_key_timed(row.key_source,
+                                    hx_span(key ? key : "", (size_t)sqlite3_column_bytes(stmt, 4)));
+    row.created_ms = sqlite3_column_int64(stmt, 5);
+    int64_t first_sent_ms = sqlite3_column_int64(stmt, 6);
+    int64_t updated_ms = sqlite3_column_int64(stmt, 7);
+    row.newest_ms = first_sent_ms > updated_ms ? first_sent_ms : updated_ms;
+    row.age_ms = hx_ledger_age_ms(ledger) - sqlite3_column_int64(stmt, 8);
+    row.is_disputed = sqlite3_column_int(stmt, 10) != 0;
+    int outcome_place = sqlite3_column_int(stmt, 11);
+    row.blob = outcome_place == HX_BYTES_BLOB ? (uint64_t)sqlite3_column_int64(stmt, 12) : 0;
+    int arguments_place = sqlite3_column_int(stmt, 13);
+    row.has_payload = (outcome_place != HX_BYTES_NONE && outcome_place != HX_BYTES_GONE) ||
+                      (arguments_place != HX_BYTES_NONE && arguments_place != HX_BYTES_GONE);
+    row.is_hot = sqlite3_column_int(stmt, 14) != 0;
+    row.is_told_pending = sqlite3_column_int(stmt, 15) != 0;
+    int rc = hx_ledger_contract(ledger, sqlite3_column_int64(stmt, 9), &row.contract);
+    *ret_row = row;
+    return HX_TRACE(rc);
+}
+
+static enum fate fate_of(const struct old_row *row, struct hx_wall now)
+{
+    if (!hx_op_state_is_final(row->state) || row->is_disputed)
+        return FATE_STAY;
+    if (row->state == HX_OP_EXPIRED)
+        return row->age_ms > TOMBSTONE_MS ? FATE_GO : FATE_STAY;
+    /* The mark may never come near the present, or fresh keys would be refused: a row that claims
+     * to have been used just now, or in the future, waits. */
+    bool is_behind = row->newest_ms < now.ms - DAY_MS;
+    if (row->age_ms > row->contract.row_retention_ms && is_behind)
+        return row->is_key_timed ? FATE_GO : FATE_TOMBSTONE;
+    if (row->age_ms > row->contract.payload_retention_ms && (row->has_payload || row->is_hot))
+        return FATE_LOSE_PAYLOAD;
+    bool is_window_over = row->age_ms > DAY_MS && row->age_ms > row->contract.repeat_window_ms;
+    return row->is_hot && is_window_over && !row->is_told_pending ? FATE_COOL : FATE_STAY;
+}
+
+struct found_rows {
+    struct {
+        struct old_row row;
+        enum fate fate;
+    } due[ROWS_PER_STEP];
+    int count;
+    int64_t low_water_ms; /* to be raised to; 0 = no row goes */
+    int64_t after;
+    bool has_more;
+};
+
+static int look(struct hx_sweep *sweep, struct hx_ledger *ledger, struct found_rows *found)
+{
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_SWEEP_LIST);
+    if (stmt == NULL)
+        return HX_E_STORE;
+    int looked = 0, rc = 0;
+    bool is_recent = false;
+    sqlite3_bind_int64(stmt, 1, sweep->after);
+    sqlite3_bind_int(stmt, 2, ROWS_PER_STEP);
+    while (!is_recent && (rc = hx_ledger_step(ledger, stmt)) == 1) {
+        struct old_row row;
+        rc = read_row(ledger, stmt, &row);
+        if (rc < 0)
+            break;
+        looked++;
+        found->after = row.row;
+        /* Rows stand in order of creation: behind a recent one there is nothing old. */
+        is_recent = ledger->now.wall.ms - row.created_ms < HOUR_MS;
+        enum fate fate = fate_of(&row, ledger->now.wall);
+        if (fate == FATE_STAY)
+            continue;
+        found->due[found->count].row = row;
+        found->due[found->count++].fate = fate;
+        if (fate >= FATE_TOMBSTONE && row.newest_ms + 1 > found->low_water_ms)
+            found->low_water_ms = row.newest_ms + 1;
+    }
+    sqlite3_reset(stmt);
+    found->has_more = looked == ROWS_PER_STEP && !is_recent;
+    return is_recent || rc >= 0 ? 0 : HX_TRACE(rc);
+}
+
+static int run_on_row(struct hx_ledger *ledger, enum hx_sql sql, int64_t row)
+{
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, sql);
+    if (stmt == NULL)
+        return HX_E_STORE;
+    sqlite3_bind_int64(stmt, 1, row);
+    return HX_TRACE(hx_ledger_run(ledger, stmt));
+}
+
+static int drop_payloads(struct hx_ledger *ledger, const struct old_row *row,
+                         struct hx_aftermath *aftermath)
+{
+    if (row->blob != 0)
+        hx_aftermath_drop_blob(aftermath, &row->id, row->blob);
+    int rc = 0;
+    for (int part = 0; rc == 0 && part < HX_PAYLOAD_PARTS; part++)
+        rc = run_on_row(ledger, HX_SQL_PAYLOAD_DROP, row->row * HX_PAYLOAD_PARTS + part);
+    return HX_TRACE(rc);
+}
+
+static int expire(struct hx_ledger *ledger, const struct old_row *row)
+{
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_SWEEP_EXPIRE);
+    if (stmt == NULL)
+        return HX_E_STORE;
+    sqlite3_bind_int64(stmt, 1, row->row);
+    sqlite3_bind_int(stmt, 2, HX_OP_EXPIRED);
+    sqlite3_bind_int(stmt, 3, HX_REASON_RETENTION);
+    int rc = hx_ledger_run(ledger, stmt);
+    if (rc == 0)
+        rc = run_on_row(ledger, HX_SQL_HISTORY_DROP, row->row);
+    struct hx_record line = {.state = HX_OP_EXPIRED, .reason = HX_REASON_RETENTION};
+    if (rc == 0)
+        rc = hx_row_history(ledger, row->row, &line, HX_HISTORY_RETENTION, row->state);
+    return HX_TRACE(rc);
+}
+
+static int carry_out(struct hx_ledger *ledger, const struct old_row *row, enum fate fate,
+                     struct hx_aftermath *aftermath)
+{
+    int rc = fate > FATE_COOL ? drop_payloads(ledger, row, aftermath) : 0;
+    if (rc < 0)
+        return HX_TRACE(rc);
+    switch (fate) {
+    case FATE_STAY:
+        return 0;
+    case FATE_COOL:
+        return HX_TRACE(run_on_row(ledger, HX_SQL_SWEEP_COOL, row->row));
+    case FATE_LOSE_PAYLOAD:
+        rc = run_on_row(ledger, HX_SQL_SWEEP_PAYLOAD, row->row);
+        return rc < 0 ? HX_TRACE(rc) : HX_TRACE(run_on_row(ledger, HX_SQL_SWEEP_COOL, row->row));
+    case FATE_TOMBSTONE:
+        return HX_TRACE(expire(ledger, row));
+    case FATE_GO:
+        rc = run_on_row(ledger, HX_SQL_HISTORY_DROP, row->row);
+        return rc < 0 ? HX_TRACE(rc) : HX_TRACE(run_on_row(ledger, HX_SQL_SWEEP_DROP, row->row));
+    }
+    return 0;
+}
+
+static int raise_low_water(struct hx_ledger *ledger, int64_t low_water_ms)
+{
+    if (low_water_ms <= ledger->meta.low_water.ms)
+        return 0;
+    int rc = hx_ledger_begin(ledger, HX_TXN_SYNCED);
+    if (rc != 0)
+        return HX_E_STORE;
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_META_LOW_WATER);
+    if (stmt != NULL)
+        sqlite3_bind_int64(stmt, 1, low_water_ms);
+    if (hx_ledger_run(ledger, stmt) < 0) {
+        hx_ledger_rollback(ledger);
+        return HX_E_STORE;
+    }
+    return hx_ledger_commit(ledger) == 0 ? 0 : HX_E_STORE;
+}
+
+/* Between looking and acting others may have used a row; those are left for the next round. */
+static int is_unchanged(struct hx_ledger *ledger, const struct old_row *row)
+{
+    struct hx_row_head head;
+    int rc = hx_row_head(ledger, &row->id, &head);
+    return rc == 1 ? head.row == row->row && head.state == row->state : rc;
+}
+
+static int remove_rows(struct hx_ledger *ledger, struct found_rows *found,
+                       struct hx_aftermath *aftermath)
+{
+    hx_aftermath_reset(aftermath);
+    int rc = hx_ledger_begin(ledger, HX_TXN_SYNCED);
+    if (rc != 0)
+        return HX_E_STORE;
+    for (int i = 0; rc >= 0 && i < found->count; i++) {
+        rc = is_unchanged(ledger, &found->due[i].row);
+        if (rc == 1)
+            rc = carry_out(ledger, &found->due[i].row, found->due[i].fate, aftermath);
+    }
+    if (rc < 0) {
+        hx_ledger_rollback(ledger);
+        return HX_TRACE(rc);
+    }
+    if (hx_ledger_commit(ledger) != 0)
+        return HX_E_STORE;
+    HX_CRASH_POINT("sweep-removed");
+    hx_aftermath_carry_out(ledger, aftermath);
+    return 0;
+}
+
+int hx_sweep_step(struct hx_sweep *sweep, struct hx_ledger *ledger, struct hx_aftermath *aftermath)
+{
+    struct found_rows found = {.after = sweep->after};
+    int rc = hx_ledger_begin(ledger, HX_TXN_READ);
+    if (rc != 0)
+        return HX_E_STORE;
+    rc = look(sweep, ledger, &found);
+    hx_ledger_rollback(ledger);
+    if (rc == 0 && found.low_water_ms > 0)
+        rc = raise_low_water(ledger, found.low_water_ms);
+    HX_CRASH_POINT("sweep-raised");
+    if (rc == 0 && found.count > 0)
+        rc = remove_rows(ledger, &found, aftermath);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    sweep->after = found.has_more ? found.after : 0;
+    return found.has_more ? HX_SWEEP_MORE : 0;
+}

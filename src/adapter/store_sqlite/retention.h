@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What becomes of old rows: their payload goes, then the row, or all of it but a small tombstone.
+ *
+ * The low-water mark is raised and committed before any row goes, so that a key whose row is gone
+ * is answered as expired and never runs again. Rows age by the ledger's own clock, which counts
+ * monotonic time: a jumping wall clock cannot make one go. Rows that are open, unknown or disputed
+ * never go.
+ */
+#ifndef HX_ADAPTER_STORE_SQLITE_RETENTION_H
+#define HX_ADAPTER_STORE_SQLITE_RETENTION_H
+
+#include "adapter/store_sqlite/rows.h"
+
+struct hx_sweep {
+    int64_t after; /* row up to which this round has looked */
+};
+
+enum { HX_SWEEP_MORE = 1 };
+
+/* Looks at a bounded number of rows. 0 at the end of a round, HX_SWEEP_MORE, or negative. */
+int hx_sweep_step(struct hx_sweep *sweep, struct hx_ledger *ledger,
+                  struct hx_aftermath *aftermath) HX_MUST_CHECK;
+
+#endif

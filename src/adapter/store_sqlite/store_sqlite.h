@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ledger in a SQLite file: port/store.h with one writer thread and group commit.
+ *
+ * Several processes may use one ledger. All of them must be this program: nothing else may open the
+ * database file while a process uses it (docs/ledger-format.md says why).
+ */
+#ifndef HX_ADAPTER_STORE_SQLITE_STORE_SQLITE_H
+#define HX_ADAPTER_STORE_SQLITE_STORE_SQLITE_H
+
+#include <stdbool.h>
+
+#include "base/assert.h"
+#include "port/clock.h"
+#include "port/rand.h"
+#include "port/store.h"
+
+/* Borrowed for the life of the store. Clock, randomness and the question are used from the store's
+ * thread too. */
+struct hx_store_sqlite_options {
+    const char *path;
+    struct hx_clock *clock;
+    struct hx_rand *rand;
+    /* Asks whether the transport that an attempt names is gone with its process group. NULL = it is
+     * never known to be gone. */
+    bool (*is_transport_gone)(void *context, const char *transport);
+    void *transport_context;
+    int64_t lock_wait_ms; /* before an intent; 0 = 2,000 */
+    bool allow_any_filesystem;
+    const char *vfs_name; /* test seam; NULL = the default */
+};
+
+/* Opens the ledger, making it and its directory if they are missing; settles what dead processes
+ * left in their spools; starts the thread. HX_E_STORE, HX_E_SYSTEM with a sentence for people:
+ * what, which file, what to do. */
+int hx_store_sqlite_open(const struct hx_store_sqlite_options *options,
+                         struct hx_store **ret_store) HX_MUST_CHECK;
+
+/* Where locks of transports may be kept beside those of the owners. Valid until close. */
+const char *hx_store_sqlite_owners_directory(struct hx_store *store);
+
+/* Test seam: leaves the files as the death of the process would, and frees the store. */
+void hx_store_sqlite_abandon(struct hx_store *store);
+
+#endif

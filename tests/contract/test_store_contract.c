@@ -1,0 +1,878 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "world.h"
+
+#define assert_result(request, expected)                                                           \
+    do {                                                                                           \
+        if ((request)->result == HX_STORE_NOT_DONE)                                                \
+            print_error("not done: %s\n", (request)->error);                                       \
+        assert_int_equal((request)->result, (expected));                                           \
+    } while (0)
+
+static void free_request(struct hx_store_request *request)
+{
+    hx_store_request_free(request);
+}
+
+static void must_insert(struct hx_store *store, const struct hx_record *record)
+{
+    struct hx_store_request *request = world_insert(store, record);
+    assert_result(request, HX_STORE_DONE);
+    free_request(request);
+}
+
+static void must_update(struct hx_store *store, const struct hx_record *record, uint64_t fence)
+{
+    struct hx_store_request *request = world_update(store, record, fence);
+    assert_result(request, HX_STORE_DONE);
+    free_request(request);
+}
+
+static void must_touch(struct hx_store *store, const struct hx_id *id, struct hx_store_touch touch)
+{
+    struct hx_store_request *request = world_touch(store, id, touch);
+    assert_result(request, HX_STORE_DONE);
+    free_request(request);
+}
+
+/* Settles the record as succeeded with these bytes. */
+static struct hx_record succeeded(const struct hx_record *record, struct hx_span bytes)
+{
+    struct hx_record next = *record;
+    next.state = HX_OP_SUCCEEDED;
+    next.reason = HX_REASON_ANSWERED;
+    next.attempt.state = HX_ATTEMPT_CONFIRMED;
+    next.outcome.kind = HX_OUTCOME_RESULT;
+    next.outcome.size = bytes.len;
+    next.outcome.bytes = bytes;
+    return next;
+}
+
+static void assert_spans_equal(struct hx_span actual, struct hx_span expected)
+{
+    assert_int_equal(actual.len, expected.len);
+    assert_int_equal(hx_span_is_absent(actual), hx_span_is_absent(expected));
+    if (expected.len > 0)
+        assert_memory_equal(actual.ptr, expected.ptr, expected.len);
+}
+
+static void assert_records_equal(const struct hx_record *actual, const struct hx_record *expected)
+{
+    struct hx_record a = *actual, b = *expected;
+    struct hx_span *left[] = {&a.tenant, &a.principal, &a.server,       &a.tool,
+                              &a.key,    &a.arguments, &a.outcome.bytes};
+    struct hx_span *right[] = {&b.tenant, &b.principal, &b.server,       &b.tool,
+                               &b.key,    &b.arguments, &b.outcome.bytes};
+    for (size_t i = 0; i < 7; i++) {
+        assert_spans_equal(*left[i], *right[i]);
+        *left[i] = *right[i] = HX_SPAN_NONE;
+    }
+    assert_int_equal(a.state, b.state);
+    assert_int_equal(a.reason, b.reason);
+    assert_int_equal(a.fence, b.fence);
+    assert_int_equal(a.attempt.number, b.attempt.number);
+    assert_int_equal(a.attempt.state, b.attempt.state);
+    assert_int_equal(a.attempt.is_marked, b.attempt.is_marked);
+    assert_string_equal(a.attempt.transport, b.attempt.transport);
+    assert_memory_equal(&a.attempt.claimed_at, &b.attempt.claimed_at, sizeof(struct hx_now));
+    assert_memory_equal(&a.attempt.marked_at, &b.attempt.marked_at, sizeof(struct hx_now));
+    assert_memory_equal(&a.earlier, &b.earlier, sizeof(a.earlier));
+    assert_memory_equal(&a.first_mark, &b.first_mark, sizeof(struct hx_now));
+    assert_memory_equal(&a.not_before, &b.not_before, sizeof(struct hx_now));
+    assert_memory_equal(&a.settled, &b.settled, sizeof(struct hx_now));
+    assert_memory_equal(&a.updated, &b.updated, sizeof(struct hx_now));
+    assert_memory_equal(&a.created, &b.created, sizeof(struct hx_now));
+    assert_memory_equal(&a.id, &b.id, sizeof(a.id));
+    assert_memory_equal(&a.effect_key, &b.effect_key, sizeof(a.effect_key));
+    assert_memory_equal(&a.identity, &b.identity, sizeof(a.identity));
+    assert_memory_equal(&a.twin, &b.twin, sizeof(a.twin));
+    assert_memory_equal(&a.fingerprint, &b.fingerprint, sizeof(a.fingerprint));
+    assert_memory_equal(&a.owner, &b.owner, sizeof(a.owner));
+    assert_memory_equal(&a.owner_boot, &b.owner_boot, sizeof(a.owner_boot));
+    assert_memory_equal(&a.holder, &b.holder, sizeof(a.holder));
+    assert_memory_equal(&a.successor, &b.successor, sizeof(a.successor));
+    assert_memory_equal(&a.predecessor, &b.predecessor, sizeof(a.predecessor));
+    assert_int_equal(a.outcome.kind, b.outcome.kind);
+    assert_int_equal(a.outcome.place, b.outcome.place);
+    assert_int_equal(a.outcome.is_error, b.outcome.is_error);
+    assert_int_equal(a.outcome.is_reconstructed, b.outcome.is_reconstructed);
+    assert_int_equal(a.outcome.size, b.outcome.size);
+    assert_memory_equal(&a.outcome.digest, &b.outcome.digest, sizeof(a.outcome.digest));
+    assert_int_equal(a.generation, b.generation);
+    assert_int_equal(a.key_source, b.key_source);
+    assert_int_equal(a.first_sent.ms, b.first_sent.ms);
+    assert_int_equal(a.sends, b.sends);
+    assert_int_equal(a.is_tombstone, b.is_tombstone);
+    assert_int_equal(a.is_approved, b.is_approved);
+    assert_int_equal(a.is_disputed, b.is_disputed);
+    assert_int_equal(a.is_superseded, b.is_superseded);
+    assert_int_equal(a.is_cancel_requested, b.is_cancel_requested);
+    assert_int_equal(a.is_told_pending, b.is_told_pending);
+    assert_int_equal(a.is_acknowledged, b.is_acknowledged);
+    assert_int_equal(a.needs_human, b.needs_human);
+    assert_int_equal(a.repeats, b.repeats);
+    assert_int_equal(a.sent_count, b.sent_count);
+    assert_int_equal(a.lost_count, b.lost_count);
+    assert_int_equal(a.adoptions, b.adoptions);
+    struct hx_buf contract_a, contract_b;
+    hx_buf_init(&contract_a, 4096);
+    hx_buf_init(&contract_b, 4096);
+    hx_contract_format(&a.contract, &contract_a);
+    hx_contract_format(&b.contract, &contract_b);
+    assert_spans_equal(hx_buf_span(&contract_a), hx_buf_span(&contract_b));
+    hx_buf_fini(&contract_a);
+    hx_buf_fini(&contract_b);
+}
+
+static void insert_is_found_whole(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    record.first_sent.ms = 1795000000000;
+    record.contract.tool_class = HX_CLASS_KEYED;
+    record.contract.dedupe_horizon_ms = 86400000;
+    record.key = hx_span("a\0b", 3);
+    record.principal = hx_span("p\0q", 3);
+    record.arguments = hx_span("{\"a\":\"\0\"}", 9);
+    record.is_approved = true;
+    record.predecessor = record.effect_key;
+    record.generation = 3;
+    must_insert(store, &record);
+    struct hx_store_request *by_id = world_find_id(store, &record.id);
+    assert_int_equal(by_id->record_count, 1);
+    assert_records_equal(&by_id->records[0].record, &record);
+    assert_int_equal(by_id->records[0].owner_fact, HX_OWNER_MINE);
+    assert_true(by_id->records[0].is_epoch_current);
+    free_request(by_id);
+    struct hx_store_request *by_identity = world_find(store, &record, true, true);
+    assert_int_equal(by_identity->record_count, 1);
+    assert_records_equal(&by_identity->records[0].record, &record);
+    assert_int_equal(by_identity->ret_twin_seen, by_identity->records[0].rowid);
+    free_request(by_identity);
+}
+
+static void absent_is_not_found(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    struct hx_store_request *request = world_find(store, &record, true, true);
+    assert_result(request, HX_STORE_DONE);
+    assert_int_equal(request->record_count, 0);
+    assert_int_equal(request->ret_twin_seen, 0);
+    free_request(request);
+    request = world_find_id(store, &record.id);
+    assert_int_equal(request->record_count, 0);
+    free_request(request);
+    request = world_update(store, &record, 1);
+    assert_result(request, HX_STORE_STALE);
+    assert_int_equal(request->record_count, 0);
+    free_request(request);
+}
+
+static void identity_and_generation_are_unique(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *a = world_open(world, 0);
+    struct hx_store *b = world_open(world, 1);
+    struct hx_record first = world_record(world, 0, 1);
+    struct hx_record second = world_record(world, 1, 1);
+    must_insert(a, &first);
+    struct hx_store_request *request = world_insert(b, &second);
+    assert_result(request, HX_STORE_STALE);
+    assert_int_equal(request->record_count, 1);
+    assert_memory_equal(&request->records[0].record.id, &first.id, sizeof(first.id));
+    assert_int_equal(request->records[0].owner_fact, HX_OWNER_ALIVE);
+    free_request(request);
+    second.generation = 1;
+    must_insert(b, &second);
+    request = world_find(a, &first, true, false);
+    assert_int_equal(request->record_count, 1);
+    assert_int_equal(request->records[0].record.generation, 1);
+    free_request(request);
+}
+
+static void update_compares_the_fence(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *a = world_open(world, 0);
+    struct hx_store *b = world_open(world, 1);
+    struct hx_record record = world_record(world, 0, 1);
+    must_insert(a, &record);
+    struct hx_record next = record;
+    next.fence = 2;
+    next.owner = b->ops->owner(b);
+    next.attempt.number = 2;
+    next.reason = HX_REASON_TAKEN_OVER;
+    must_update(b, &next, 1);
+    struct hx_record late = succeeded(&record, HX_SPAN_LIT("{}"));
+    struct hx_store_request *request = world_update(a, &late, 1);
+    assert_result(request, HX_STORE_STALE);
+    assert_int_equal(request->record_count, 1);
+    assert_records_equal(&request->records[0].record, &next);
+    assert_int_equal(request->records[0].owner_fact, HX_OWNER_ALIVE);
+    free_request(request);
+}
+
+static void update_replaces_the_changing_part(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    must_insert(store, &record);
+    struct hx_record next = succeeded(&record, HX_SPAN_LIT("{\"content\":[]}"));
+    next.settled = world->now;
+    next.earlier = (struct hx_attempt_counts){1, 2, 3, 4};
+    next.outcome.is_error = true;
+    next.outcome.is_reconstructed = true;
+    next.outcome.digest.bytes[3] = 9;
+    next.is_disputed = true;
+    next.is_superseded = true;
+    next.is_tombstone = true;
+    next.successor = record.effect_key;
+    next.not_before = world->now;
+    must_update(store, &next, 1);
+    struct hx_record unchanged = next;
+    unchanged.tool = HX_SPAN_LIT("other");
+    unchanged.arguments = HX_SPAN_NONE;
+    unchanged.effect_key = record.id;
+    must_update(store, &unchanged, 1);
+    struct hx_store_request *request = world_find_id(store, &record.id);
+    assert_records_equal(&request->records[0].record, &next);
+    free_request(request);
+}
+
+static void mark_belongs_to_one_attempt(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    must_insert(store, &record);
+    struct hx_record wrong = record;
+    wrong.attempt.number = 2;
+    struct hx_store_request *request = world_mark(world, store, &wrong);
+    assert_result(request, HX_STORE_STALE);
+    free_request(request);
+    wrong = record;
+    wrong.fence = 2;
+    request = world_mark(world, store, &wrong);
+    assert_result(request, HX_STORE_STALE);
+    assert_int_equal(request->record_count, 1);
+    assert_false(request->records[0].record.attempt.is_marked);
+    free_request(request);
+    request = world_mark(world, store, &record);
+    assert_result(request, HX_STORE_DONE);
+    free_request(request);
+    request = world_mark(world, store, &record);
+    assert_result(request, HX_STORE_STALE);
+    assert_true(request->records[0].record.attempt.is_marked);
+    assert_int_equal(request->records[0].record.first_mark.wall.ms, world->now.wall.ms);
+    free_request(request);
+}
+
+static void update_may_require_unmarked(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    must_insert(store, &record);
+    free_request(world_mark(world, store, &record));
+    struct hx_store_request *request = hx_store_request_new(HX_STORE_UPDATE, NULL);
+    request->record = record;
+    request->record.state = HX_OP_READY;
+    request->record.attempt.state = HX_ATTEMPT_DEAD;
+    request->record.fence = 2;
+    request->expected_fence = 1;
+    request->require_unmarked = true;
+    world_run(store, request);
+    assert_result(request, HX_STORE_STALE);
+    assert_true(request->records[0].record.attempt.is_marked);
+    assert_int_equal(request->records[0].record.state, HX_OP_RUNNING);
+    free_request(request);
+}
+
+static struct hx_record keyless(struct world *world, int process, unsigned number)
+{
+    struct hx_record record = world_record(world, process, number);
+    record.key_source = HX_KEY_NONE;
+    memset(&record.fingerprint, 5, sizeof(record.fingerprint));
+    record.identity = hx_record_identity(world->hasher, &record, false);
+    record.twin = hx_record_twin(world->hasher, &record);
+    return record;
+}
+
+static void twin_guard_sees_newer_rows(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record first = keyless(world, 0, 1);
+    struct hx_record second = keyless(world, 0, 2);
+    must_insert(store, &first);
+    struct hx_store_request *request = hx_store_request_new(HX_STORE_INSERT, NULL);
+    request->record = second;
+    request->twin_guard = true;
+    world_run(store, request);
+    assert_result(request, HX_STORE_STALE);
+    assert_int_equal(request->record_count, 1);
+    assert_memory_equal(&request->records[0].record.id, &first.id, sizeof(first.id));
+    int64_t seen = request->ret_twin_seen;
+    assert_int_equal(seen, request->records[0].rowid);
+    free_request(request);
+    request = hx_store_request_new(HX_STORE_INSERT, NULL);
+    request->record = second;
+    request->twin_guard = true;
+    request->twin_seen = seen;
+    world_run(store, request);
+    assert_result(request, HX_STORE_DONE);
+    free_request(request);
+}
+
+static void twins_come_in_order_of_creation(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record records[5];
+    for (unsigned i = 0; i < 5; i++) {
+        records[i] = keyless(world, 0, i);
+        must_insert(store, &records[i]);
+    }
+    struct hx_store_request *request = world_find(store, &records[3], true, true);
+    static const unsigned order[] = {3, 0, 1, 2, 4};
+    assert_int_equal(request->record_count, 5);
+    for (unsigned i = 0; i < 5; i++)
+        assert_memory_equal(&request->records[i].record.id, &records[order[i]].id,
+                            sizeof(struct hx_id));
+    assert_int_equal(request->ret_twin_seen, request->records[4].rowid);
+    free_request(request);
+}
+
+static void twins_are_bounded(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record;
+    for (unsigned i = 0; i < HX_STORE_TWINS_MAX + 3; i++) {
+        record = keyless(world, 0, i);
+        struct hx_store_request *request = hx_store_request_new(HX_STORE_INSERT, NULL);
+        request->record = record;
+        store->ops->submit(store, request);
+    }
+    store->ops->flush(store);
+    for (unsigned i = 0; i < HX_STORE_TWINS_MAX + 3; i++)
+        free_request(world_take(store));
+    struct hx_store_request *request = world_find(store, &record, false, true);
+    assert_int_equal(request->record_count, HX_STORE_TWINS_MAX);
+    assert_true(request->ret_twin_seen > request->records[HX_STORE_TWINS_MAX - 1].rowid);
+    free_request(request);
+}
+
+static uint32_t twin_count(struct hx_store *store, const struct hx_record *record)
+{
+    struct hx_store_request *request = world_find(store, record, false, true);
+    uint32_t count = request->record_count;
+    free_request(request);
+    return count;
+}
+
+static void cooling_leaves_the_twin_index(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = keyless(world, 0, 1);
+    must_insert(store, &record);
+    must_touch(store, &record.id, (struct hx_store_touch){.cool = true});
+    assert_int_equal(twin_count(store, &record), 1); /* not final: stays */
+    struct hx_record next = succeeded(&record, HX_SPAN_LIT("{}"));
+    must_update(store, &next, 1);
+    assert_int_equal(twin_count(store, &record), 1);
+    must_touch(store, &record.id, (struct hx_store_touch){.cool = true});
+    assert_int_equal(twin_count(store, &record), 0);
+    struct hx_store_request *request = world_find(store, &record, true, false);
+    assert_int_equal(request->record_count, 1);
+    free_request(request);
+    struct hx_record later = keyless(world, 0, 2);
+    request = hx_store_request_new(HX_STORE_INSERT, NULL);
+    request->record = later;
+    request->twin_guard = true;
+    world_run(store, request);
+    assert_result(request, HX_STORE_DONE);
+    free_request(request);
+}
+
+static void adoption_is_compared_and_set(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *a = world_open(world, 0);
+    struct hx_store *b = world_open(world, 1);
+    struct hx_record record = keyless(world, 0, 1);
+    must_insert(a, &record);
+    struct hx_record next = succeeded(&record, HX_SPAN_LIT("{}"));
+    must_update(a, &next, 1);
+    must_touch(a, &record.id, (struct hx_store_touch){.cool = true});
+    struct hx_store_touch adopt = {
+        .adopt = true, .expect_adoptions = true, .add_repeats = 1, .holder = b->ops->owner(b)};
+    must_touch(b, &record.id, adopt);
+    adopt.holder = a->ops->owner(a);
+    struct hx_store_request *request = world_touch(a, &record.id, adopt);
+    assert_result(request, HX_STORE_STALE);
+    assert_int_equal(request->record_count, 1);
+    const struct hx_record *now = &request->records[0].record;
+    struct hx_id owner_b = b->ops->owner(b);
+    assert_int_equal(now->adoptions, 1);
+    assert_int_equal(now->repeats, 1);
+    assert_memory_equal(&now->holder, &owner_b, sizeof(owner_b));
+    free_request(request);
+    assert_int_equal(twin_count(a, &record), 1); /* hot again */
+    /* A write of the owner, who does not know of the adoption, leaves it alone. */
+    must_update(a, &next, 1);
+    request = world_find_id(a, &record.id);
+    assert_int_equal(request->records[0].record.adoptions, 1);
+    assert_memory_equal(&request->records[0].record.holder, &owner_b, sizeof(owner_b));
+    free_request(request);
+}
+
+static void successor_comes_in_the_same_commit(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    record.state = HX_OP_CANCELLED;
+    record.attempt.state = HX_ATTEMPT_DEAD;
+    must_insert(store, &record);
+    struct hx_record successor = world_record(world, 0, 1);
+    successor.generation = 1;
+    successor.predecessor = record.id;
+    for (int round = 0; round < 2; round++) {
+        struct hx_store_request *request = hx_store_request_new(HX_STORE_UPDATE, NULL);
+        request->record = record;
+        request->record.successor = successor.id;
+        request->expected_fence = 1;
+        request->has_second = true;
+        request->second = successor;
+        world_run(store, request);
+        assert_result(request, round == 0 ? HX_STORE_DONE : HX_STORE_STALE);
+        assert_int_equal(request->record_count, round == 0 ? 0 : 2);
+        if (round == 1) {
+            assert_memory_equal(&request->records[0].record.id, &record.id, sizeof(record.id));
+            assert_memory_equal(&request->records[1].record.id, &successor.id,
+                                sizeof(successor.id));
+        }
+        free_request(request);
+    }
+    struct hx_store_request *request = world_find(store, &record, true, false);
+    assert_memory_equal(&request->records[0].record.id, &successor.id, sizeof(successor.id));
+    free_request(request);
+}
+
+static void flags_only_grow(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    must_insert(store, &record);
+    must_touch(store, &record.id,
+               (struct hx_store_touch){.add_repeats = 2,
+                                       .add_sent = 3,
+                                       .add_lost = 4,
+                                       .set_told_pending = true,
+                                       .set_cancel_requested = true,
+                                       .set_acknowledged = true,
+                                       .set_needs_human = true});
+    struct hx_record next = succeeded(&record, HX_SPAN_LIT("{}"));
+    must_update(store, &next, 1);
+    next.repeats = 2;
+    next.sent_count = 3;
+    next.lost_count = 4;
+    next.is_told_pending = next.is_cancel_requested = true;
+    next.is_acknowledged = next.needs_human = true;
+    struct hx_store_request *request = world_find_id(store, &record.id);
+    assert_records_equal(&request->records[0].record, &next);
+    free_request(request);
+    must_touch(store, &record.id, (struct hx_store_touch){.subtract_sent = 2, .add_lost = 1});
+    must_touch(store, &record.id, (struct hx_store_touch){.subtract_sent = 2});
+    request = world_find_id(store, &record.id);
+    assert_int_equal(request->records[0].record.sent_count, 0);
+    assert_int_equal(request->records[0].record.lost_count, 5);
+    free_request(request);
+}
+
+static void completions_keep_their_order(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    enum { COUNT = 300 };
+    static struct hx_record records[COUNT];
+    for (unsigned i = 0; i < COUNT; i++) {
+        records[i] = world_record(world, 0, i);
+        struct hx_store_request *insert = hx_store_request_new(HX_STORE_INSERT, NULL);
+        insert->record = records[i];
+        store->ops->submit(store, insert);
+        struct hx_store_request *find = hx_store_request_new(HX_STORE_FIND, NULL);
+        find->record.id = records[i].id;
+        find->find_id = true;
+        store->ops->submit(store, find);
+        if (i % 7 == 0)
+            store->ops->flush(store);
+    }
+    store->ops->flush(store);
+    uint64_t sequence = 0;
+    for (unsigned i = 0; i < 2 * COUNT; i++) {
+        struct hx_store_request *request = world_take(store);
+        assert_result(request, HX_STORE_DONE);
+        assert_int_equal(request->sequence, sequence + 1);
+        sequence = request->sequence;
+        if (request->kind == HX_STORE_FIND)
+            assert_int_equal(request->record_count, 1); /* sees the write before it */
+        free_request(request);
+    }
+}
+
+static void stale_ones_do_not_hurt_their_neighbours(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record records[3];
+    for (unsigned i = 0; i < 3; i++) {
+        records[i] = world_record(world, 0, i % 2);
+        struct hx_store_request *insert = hx_store_request_new(HX_STORE_INSERT, NULL);
+        insert->record = records[i];
+        store->ops->submit(store, insert);
+    }
+    store->ops->flush(store);
+    static const enum hx_store_result expected[] = {HX_STORE_DONE, HX_STORE_DONE, HX_STORE_STALE};
+    for (unsigned i = 0; i < 3; i++) {
+        struct hx_store_request *request = world_take(store);
+        assert_result(request, expected[i]);
+        free_request(request);
+    }
+}
+
+static void scan_pages_through(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    for (unsigned i = 0; i < 20; i++) {
+        struct hx_record record = world_record(world, 0, i);
+        must_insert(store, &record);
+        if (i % 2 == 0) {
+            struct hx_record next = succeeded(&record, HX_SPAN_LIT("{}"));
+            must_update(store, &next, 1);
+        }
+        if (i % 5 == 1) {
+            struct hx_record next = record;
+            next.state = HX_OP_UNKNOWN;
+            next.owner = (struct hx_id){{0}};
+            must_update(store, &next, 1);
+        }
+    }
+    static const enum hx_op_state states[] = {HX_OP_ABSENT, HX_OP_UNKNOWN, HX_OP_SUCCEEDED};
+    static const unsigned expected[] = {12, 4, 8};
+    for (unsigned i = 0; i < 3; i++) {
+        int64_t after = 0;
+        unsigned count = 0;
+        do {
+            struct hx_store_request *request = hx_store_request_new(HX_STORE_FIND, NULL);
+            request->scan = true;
+            request->scan_state = states[i];
+            request->scan_after = after;
+            request->scan_limit = 3;
+            world_run(store, request);
+            assert_result(request, HX_STORE_DONE);
+            assert_true(request->record_count <= 3);
+            for (uint32_t k = 0; k < request->record_count; k++) {
+                assert_true(request->records[k].rowid > after);
+                after = request->records[k].rowid;
+                count++;
+            }
+            after = request->ret_scan_next;
+            free_request(request);
+        } while (after != 0);
+        assert_int_equal(count, expected[i]);
+    }
+}
+
+static void payload_stands_where_it_fits(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    static const size_t sizes[] = {0,
+                                   2048,
+                                   2049,
+                                   HX_STORE_INLINE_MAX - 1,
+                                   HX_STORE_INLINE_MAX,
+                                   HX_STORE_INLINE_MAX + 1,
+                                   3 * 1024 * 1024};
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct hx_record record = world_record(world, 0, i);
+        must_insert(store, &record);
+        char *bytes = hx_new_bytes(sizes[i] + 1);
+        for (size_t k = 0; k < sizes[i]; k++)
+            bytes[k] = (char)(k * 31 + i);
+        struct hx_record next = succeeded(&record, hx_span(bytes, sizes[i]));
+        must_update(store, &next, 1);
+        bool is_blob = sizes[i] > HX_STORE_INLINE_MAX;
+        struct hx_store_request *request = world_find_id(store, &record.id);
+        const struct hx_outcome *outcome = &request->records[0].record.outcome;
+        assert_int_equal(outcome->place, is_blob ? HX_OUTCOME_BLOB : HX_OUTCOME_INLINE);
+        assert_spans_equal(outcome->bytes, is_blob ? HX_SPAN_NONE : hx_span(bytes, sizes[i]));
+        struct hx_record kept = request->records[0].record;
+        kept.is_disputed = true;
+        must_update(store, &kept, 1);
+        free_request(request);
+        request = hx_store_request_new(HX_STORE_PAYLOAD, NULL);
+        request->record.id = record.id;
+        world_run(store, request);
+        assert_result(request, HX_STORE_DONE);
+        assert_spans_equal(request->payload, hx_span(bytes, sizes[i]));
+        free_request(request);
+        next.outcome.bytes = HX_SPAN_NONE;
+        next.outcome.place = HX_OUTCOME_GONE;
+        must_update(store, &next, 1);
+        request = hx_store_request_new(HX_STORE_PAYLOAD, NULL);
+        request->record.id = record.id;
+        world_run(store, request);
+        assert_result(request, HX_STORE_DONE);
+        assert_true(hx_span_is_absent(request->payload));
+        free_request(request);
+        request = world_find_id(store, &record.id);
+        assert_int_equal(request->records[0].record.outcome.place, HX_OUTCOME_GONE);
+        assert_int_equal(request->records[0].record.outcome.size, sizes[i]);
+        free_request(request);
+        hx_free(bytes);
+    }
+}
+
+static void large_arguments_survive(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    size_t len = 5 * 1024 * 1024;
+    char *bytes = hx_new_bytes(len);
+    for (size_t k = 0; k < len; k++)
+        bytes[k] = (char)(k * 7);
+    struct hx_record record = world_record(world, 0, 1);
+    record.arguments = hx_span(bytes, len);
+    must_insert(store, &record);
+    free_request(world_mark(world, store, &record));
+    struct hx_store_request *request = world_find_id(store, &record.id);
+    assert_spans_equal(request->records[0].record.arguments, record.arguments);
+    free_request(request);
+    hx_free(bytes);
+}
+
+static void notes_are_taken(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    must_insert(store, &record);
+    struct hx_id ids[] = {record.id, {{0}}, record.effect_key};
+    static const enum hx_store_result expected[] = {HX_STORE_DONE, HX_STORE_DONE, HX_STORE_STALE};
+    for (unsigned i = 0; i < 3; i++) {
+        struct hx_store_request *request = hx_store_request_new(HX_STORE_NOTE, NULL);
+        request->record.id = ids[i];
+        request->note = HX_SPAN_LIT("{\"at\":\"2026-11-29T00:00:00Z\",\"what\":\"repeat\"}");
+        world_run(store, request);
+        assert_result(request, expected[i]);
+        free_request(request);
+    }
+}
+
+static enum hx_owner_fact fact_of(struct hx_store *store, const struct hx_record *record,
+                                  bool *ret_is_gone, bool *ret_is_current)
+{
+    struct hx_store_request *request = world_find_id(store, &record->id);
+    assert_int_equal(request->record_count, 1);
+    enum hx_owner_fact fact = request->records[0].owner_fact;
+    *ret_is_gone = request->records[0].is_sender_gone;
+    *ret_is_current = request->records[0].is_epoch_current;
+    free_request(request);
+    return fact;
+}
+
+static void owners_are_judged(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *a = world_open(world, 0);
+    struct hx_store *b = world_open(world, 1);
+    struct hx_record record = world_record(world, 0, 1);
+    bool is_gone, is_current;
+    must_insert(a, &record);
+    assert_int_equal(fact_of(a, &record, &is_gone, &is_current), HX_OWNER_MINE);
+    assert_int_equal(fact_of(b, &record, &is_gone, &is_current), HX_OWNER_ALIVE);
+    assert_false(is_gone);
+    assert_true(is_current);
+    world_kill(world, 0);
+    assert_int_equal(fact_of(b, &record, &is_gone, &is_current), HX_OWNER_DEAD);
+    assert_false(is_gone);
+    assert_true(is_current);
+    world_transport_gone(world, "transport-1");
+    assert_int_equal(fact_of(b, &record, &is_gone, &is_current), HX_OWNER_DEAD);
+    assert_true(is_gone);
+    struct hx_record nobody = world_record(world, 1, 2);
+    nobody.owner = (struct hx_id){{0}};
+    nobody.state = HX_OP_UNKNOWN;
+    must_insert(b, &nobody);
+    assert_int_equal(fact_of(b, &nobody, &is_gone, &is_current), HX_OWNER_NOBODY);
+    assert_false(is_gone);
+}
+
+static void another_boot_ends_everything(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *a = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    bool is_gone, is_current;
+    must_insert(a, &record);
+    world_kill(world, 0);
+    memset(&world->now.boot, 8, sizeof(world->now.boot));
+    struct hx_store *b = world_open(world, 1);
+    assert_int_equal(fact_of(b, &record, &is_gone, &is_current), HX_OWNER_DEAD);
+    assert_true(is_gone);
+    assert_false(is_current);
+}
+
+static void spool_outcome(struct hx_store *store, const struct hx_record *record, uint64_t fence)
+{
+    struct hx_store_request *request = hx_store_request_new(HX_STORE_SPOOL, NULL);
+    request->record = *record;
+    request->expected_fence = fence;
+    world_run(store, request);
+    assert_result(request, HX_STORE_DONE);
+    free_request(request);
+}
+
+static void spool_is_applied_before_judgement(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *a = world_open(world, 0);
+    struct hx_store *b = world_open(world, 1);
+    struct hx_record records[4];
+    static char large[HX_STORE_INLINE_MAX + 1];
+    memset(large, 'x', sizeof(large));
+    for (unsigned i = 0; i < 4; i++) {
+        records[i] = world_record(world, 0, i);
+        must_insert(a, &records[i]);
+        struct hx_span bytes =
+            i == 1 ? hx_span(large, sizeof(large)) : hx_span("{\"a\":\"\0\"}", 9);
+        struct hx_record next = succeeded(&records[i], bytes);
+        if (i < 3)
+            spool_outcome(a, &next, 1);
+    }
+    world_kill(world, 0);
+    /* Row 2 was taken over meanwhile: its spooled outcome may change nothing. */
+    struct hx_record taken = records[2];
+    taken.fence = 2;
+    taken.state = HX_OP_UNKNOWN;
+    taken.owner = (struct hx_id){{0}};
+    struct hx_store_request *request = world_update(b, &taken, 1);
+    assert_result(request, HX_STORE_DONE);
+    free_request(request);
+    for (int round = 0; round < 2; round++) {
+        static const enum hx_op_state expected[] = {HX_OP_SUCCEEDED, HX_OP_SUCCEEDED, HX_OP_UNKNOWN,
+                                                    HX_OP_RUNNING};
+        for (unsigned i = 0; i < 4; i++) {
+            request = world_find_id(b, &records[i].id);
+            assert_result(request, HX_STORE_DONE);
+            assert_int_equal(request->records[0].record.state, expected[i]);
+            free_request(request);
+        }
+    }
+    request = hx_store_request_new(HX_STORE_PAYLOAD, NULL);
+    request->record.id = records[1].id;
+    world_run(b, request);
+    assert_spans_equal(request->payload, hx_span(large, sizeof(large)));
+    free_request(request);
+}
+
+static void own_spool_is_committed_in_the_end(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    must_insert(store, &record);
+    struct hx_record next = succeeded(&record, HX_SPAN_LIT("{}"));
+    spool_outcome(store, &next, 1);
+    enum hx_op_state seen = HX_OP_RUNNING;
+    for (int i = 0; i < 100000 && seen != HX_OP_SUCCEEDED; i++) {
+        struct hx_store_request *request = world_find_id(store, &record.id);
+        seen = request->records[0].record.state;
+        free_request(request);
+    }
+    assert_int_equal(seen, HX_OP_SUCCEEDED);
+}
+
+static void nothing_is_refused_at_first(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    assert_null(store->ops->refusal(store));
+    assert_int_equal(store->ops->low_water(store).ms, 0);
+    assert_int_equal(store->ops->gap(store).until.ms, 0);
+}
+
+static int setup_memory(void **state)
+{
+    *state = world_new(WORLD_MEMORY);
+    return 0;
+}
+
+static int setup_sqlite(void **state)
+{
+    *state = world_new(WORLD_SQLITE);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    *state = world_free(*state);
+    return 0;
+}
+
+#define BOTH(name)                                                                                 \
+    {"memory: " #name, name, setup_memory, teardown, NULL},                                        \
+    {                                                                                              \
+        "sqlite: " #name, name, setup_sqlite, teardown, NULL                                       \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(insert_is_found_whole),
+        BOTH(absent_is_not_found),
+        BOTH(identity_and_generation_are_unique),
+        BOTH(update_compares_the_fence),
+        BOTH(update_replaces_the_changing_part),
+        BOTH(mark_belongs_to_one_attempt),
+        BOTH(update_may_require_unmarked),
+        BOTH(twin_guard_sees_newer_rows),
+        BOTH(twins_come_in_order_of_creation),
+        BOTH(twins_are_bounded),
+        BOTH(cooling_leaves_the_twin_index),
+        BOTH(adoption_is_compared_and_set),
+        BOTH(successor_comes_in_the_same_commit),
+        BOTH(flags_only_grow),
+        BOTH(completions_keep_their_order),
+        BOTH(stale_ones_do_not_hurt_their_neighbours),
+        BOTH(scan_pages_through),
+        BOTH(payload_stands_where_it_fits),
+        BOTH(large_arguments_survive),
+        BOTH(notes_are_taken),
+        BOTH(owners_are_judged),
+        BOTH(another_boot_ends_everything),
+        BOTH(spool_is_applied_before_judgement),
+        BOTH(own_spool_is_committed_in_the_end),
+        BOTH(nothing_is_refused_at_first),
+    };
+    return cmocka_run_group_tests_name("store contract", tests, NULL, NULL);
+}
