@@ -74,21 +74,29 @@ static void reset_signals(void)
     (void)signal(SIGINT, SIG_DFL);
 }
 
+/* A log line must never make the keeper wait for a client that does not read. */
+static void own_stderr(void)
+{
+    int fd = hx_private_fd(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, FIRST_FREE_FD));
+
+    /* A socket cannot be opened anew. Who else writes to this one loses a line at worst. */
+    if (hx_fd_kind(fd) == HX_FD_SOCKET)
+        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    (void)dup2(fd, STDERR_FILENO);
+    (void)close(fd);
+}
+
 _Noreturn static void be_keeper(struct pipes *pipes,
                                 int (*keeper_main)(const struct hx_keeper_fds *fds, void *arg),
                                 void *arg)
 {
     struct hx_keeper_fds fds = {.life_fd = pipes->life[READ_END]};
     int status = HX_FRONT_KEEPER_LOST;
-    int error_fd;
 
     reset_signals(); /* PID 1 has handlers by now */
     (void)close(pipes->life[WRITE_END]);
     (void)close(pipes->status[READ_END]);
-    /* A log line must never make us wait for a client that does not read. */
-    error_fd = hx_private_fd(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, FIRST_FREE_FD));
-    (void)dup2(error_fd, STDERR_FILENO);
-    (void)close(error_fd);
+    own_stderr();
     fds.in_fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
     fds.out_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
     fd_to_null(STDIN_FILENO);

@@ -263,6 +263,20 @@ static void test_the_clocks_of_the_host(void **state)
     assert_memory_not_equal(a, b, sizeof a);
 }
 
+#ifdef HX_CRASH_POINTS
+static void test_a_test_build_may_reboot_the_host(void **state)
+{
+    struct hx_clock_os os;
+
+    (void)state;
+    assert_int_equal(setenv("HAPAX_TEST_BOOT_ID", "01234567-89ab-cdef-0123-456789abcdef", 1), 0);
+    hx_clock_os_init(&os);
+    assert_int_equal(unsetenv("HAPAX_TEST_BOOT_ID"), 0);
+    assert_int_equal(os.boot.bytes[0], 0x01);
+    assert_int_equal(os.boot.bytes[15], 0xef);
+}
+#endif
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -275,6 +289,9 @@ int main(void)
         cmocka_unit_test(test_another_thread_wakes_the_loop_once),
         cmocka_unit_test(test_a_wait_has_a_limit),
         cmocka_unit_test(test_the_clocks_of_the_host),
+#ifdef HX_CRASH_POINTS
+        cmocka_unit_test(test_a_test_build_may_reboot_the_host),
+#endif
     };
 
     return cmocka_run_group_tests_name("loop", tests, NULL, NULL);

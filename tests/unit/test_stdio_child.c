@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -458,6 +458,79 @@ static void test_the_child_has_three_descriptors(void **state)
     fixture_fini(&fixture);
 }
 
+/* A line of /proc/PID/status as a hexadecimal number. */
+static unsigned long long status_line(pid_t pid, const char *name)
+{
+    char path[64];
+    char text[256];
+    unsigned long long value = ULLONG_MAX;
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(text, sizeof text, file) != NULL)
+        if (strncmp(text, name, strlen(name)) == 0)
+            value = strtoull(text + strlen(name) + 1, NULL, 16);
+    (void)fclose(file);
+    return value;
+}
+
+static void privileges(bool may_gain)
+{
+    struct fixture fixture;
+
+    fixture_init(&fixture, "echo", NULL);
+    fixture.options.allow_new_privs = may_gain;
+    fixture_start(&fixture);
+    assert_int_equal(status_line(leader_pid(&fixture), "NoNewPrivs"), may_gain ? 0 : 1);
+    assert_int_equal(status_line(leader_pid(&fixture), "SigBlk"), 0);
+    /* The C library keeps 32 and 33 for itself and leaves them ignored. */
+    assert_int_equal(status_line(leader_pid(&fixture), "SigIgn") & ~(3ULL << 31), 0);
+    assert_int_equal(getpgid(leader_pid(&fixture)), leader_pid(&fixture));
+    assert_int_equal(stop(&fixture), 0);
+    fixture_fini(&fixture);
+}
+
+static void test_the_child_starts_clean(void **state)
+{
+    (void)state;
+    privileges(false);
+    privileges(true);
+}
+
+static void test_fifty_restarts_leave_one_child(void **state)
+{
+    struct fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture, "echo", NULL);
+    fixture.up = hx_stdio_child_new(fixture.kit.loop, &fixture.kit.inbox, &fixture.options);
+    for (unsigned i = 0; i < 50; i++) {
+        fixture.up->ops->start(fixture.up, 1);
+        hx_peer_event_free(process_kit_take(&fixture.kit, HX_PEER_STARTED));
+        assert_int_equal(process_kit_count(&fixture.kit), 2); /* it and its reaper */
+        assert_int_equal(stop(&fixture), 0);
+        assert_int_equal(process_kit_count(&fixture.kit), 0);
+    }
+    fixture_fini(&fixture);
+}
+
+static void test_a_dead_child_leaves_the_loop_at_rest(void **state)
+{
+    struct fixture fixture;
+    int64_t before_ms;
+
+    (void)state;
+    fixture_init(&fixture, "exit", "1");
+    fixture_start(&fixture);
+    (void)take_closed(&fixture);
+    before_ms = now_ms(&fixture);
+    assert_int_equal(hx_loop_run_once(fixture.kit.loop, 30), 0);
+    assert_true(now_ms(&fixture) - before_ms >= 30);
+    fixture_fini(&fixture);
+}
+
 static void test_nothing_is_read_while_held(void **state)
 {
     struct fixture fixture;
@@ -502,12 +575,19 @@ static pid_t fork_keeper(struct fixture *fixture)
     return keeper;
 }
 
-static void keeper_killed(const char *way)
+static void keeper_killed(const char *way, bool is_in_shell)
 {
     struct fixture fixture;
     pid_t keeper;
+    char command[512];
 
     fixture_init(&fixture, way, NULL);
+    if (is_in_shell) {
+        (void)snprintf(command, sizeof command, "%s %s; true", fixture.argv[0], way);
+        fixture.argv[0] = "sh";
+        fixture.argv[1] = "-c";
+        fixture.argv[2] = command;
+    }
     keeper = fork_keeper(&fixture);
     assert_true(process_kit_count(&fixture.kit) >= 2);
     (void)kill(keeper, SIGKILL);
@@ -519,9 +599,12 @@ static void keeper_killed(const char *way)
 static void test_a_killed_keeper_takes_its_tree_along(void **state)
 {
     (void)state;
-    keeper_killed("linger");
-    keeper_killed("stubborn");
-    keeper_killed("brood");
+    keeper_killed("linger", false);
+    keeper_killed("linger", true);
+    keeper_killed("stubborn", false);
+    keeper_killed("stubborn", true);
+    keeper_killed("brood", false);
+    keeper_killed("brood", true);
 }
 
 static void test_a_killed_reaper_takes_the_group_along(void **state)
@@ -538,6 +621,8 @@ static void test_a_killed_reaper_takes_the_group_along(void **state)
     assert_int_not_equal(reaper, 0);
     assert_int_equal(kill(reaper, SIGKILL), 0);
     (void)take_closed(&fixture);
+    /* We reaped its orphan, and not only the test. */
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(hx_transport_probe(fixture.kit.dir, name), HX_TRANSPORT_GONE);
     fixture_fini(&fixture);
 }
@@ -578,6 +663,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_last_line_without_newline_is_delivered_before_closed),
         cmocka_unit_test(test_a_hundred_lines_at_once_do_not_mix),
         cmocka_unit_test(test_the_child_has_three_descriptors),
+        cmocka_unit_test(test_the_child_starts_clean),
+        cmocka_unit_test(test_fifty_restarts_leave_one_child),
+        cmocka_unit_test(test_a_dead_child_leaves_the_loop_at_rest),
         cmocka_unit_test(test_nothing_is_read_while_held),
         cmocka_unit_test(test_a_killed_keeper_takes_its_tree_along),
         cmocka_unit_test(test_a_killed_reaper_takes_the_group_along),

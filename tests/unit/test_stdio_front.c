@@ -163,6 +163,7 @@ static void test_requests_and_answers(void **state)
 static void reader_leaves_in_silence(enum way way)
 {
     struct fixture fixture;
+    struct hx_mono before;
 
     fixture_init(&fixture, way);
     client_leaves(&fixture);
@@ -170,6 +171,12 @@ static void reader_leaves_in_silence(enum way way)
     hx_peer_event_free(process_kit_take(&fixture.kit, HX_PEER_READER_GONE));
     answer(&fixture, 10, 1);
     expect_tag(&fixture, HX_PEER_NOT_SENT, 1);
+    if (way == ONE_SOCKET)
+        hx_peer_event_free(process_kit_take(&fixture.kit, HX_PEER_END_OF_INPUT));
+    /* And then there is nothing to do. */
+    before = hx_loop_now(fixture.kit.loop);
+    assert_int_equal(hx_loop_run_once(fixture.kit.loop, 20), 0);
+    assert_true(hx_mono_since_ms(hx_loop_now(fixture.kit.loop), before) >= 20);
     fixture_fini(&fixture);
 }
 

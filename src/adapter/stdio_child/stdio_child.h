@@ -14,7 +14,8 @@
  *     hx_stdio_child_free(up);
  *
  * The command is not our child: a reaper of our own stands between (see app/reaper.h), so that the
- * whole tree goes when we are killed. What is worth knowing beyond port/peer.h:
+ * whole tree goes when we are killed. The calling process becomes a subreaper, for the case that
+ * the reaper is killed. What is worth knowing beyond port/peer.h:
  *
  * - A last line without its newline is delivered as a MESSAGE: a whole answer in it is evidence.
  * - NOT_SENT while the process runs means that it closed its input. Its answers still come; stop it

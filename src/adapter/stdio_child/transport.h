@@ -23,7 +23,8 @@ enum hx_transport_state {
 
 #define HX_TRANSPORT_NAME_SIZE 48 /* with NUL */
 
-/* An empty name means that no child was started, hence GONE. Removes what a killed reaper left. */
+/* An empty name means that no child was started, hence GONE. Removes what a killed reaper left.
+ * From any thread. */
 enum hx_transport_state hx_transport_probe(const char *dir, const char *name);
 
 /* A name that no other transport has. */
