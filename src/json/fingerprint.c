@@ -44,6 +44,7 @@ static int hash(struct hx_fingerprinter *fingerprinter, struct hx_span arguments
     struct hx_json_tape *tape = &fingerprinter->tape;
     struct hx_json_limits all = *limits;
     all.record_depth_max = 0;
+    all.elements_max = 0;
     int rc = hx_json_read(tape, arguments, &all);
     if (rc > 0) {
         *ret_offset = tape->error_offset;

@@ -19,9 +19,11 @@ struct reader {
     struct hx_json_tape *tape;
     uint32_t tokens_max;
     uint32_t depth_max;
+    uint32_t elements_max;
     uint32_t record_depth_max;
-    uint32_t depth; /* open containers */
-    uint32_t open;  /* innermost recorded open container; its `next` holds the one around it */
+    uint32_t record_depth_saved; /* while inside an array that gave up its elements, else 0 */
+    uint32_t depth;              /* open containers */
+    uint32_t open; /* innermost recorded open container; its `next` holds the one around it */
     uint8_t kinds[HX_JSON_DEPTH_LIMIT / 8]; /* one bit per open container: 1 = object */
 };
 
@@ -135,6 +137,15 @@ static int check_members(struct reader *reader, uint32_t object)
     return 0;
 }
 
+/* The innermost array has too many elements: its children leave the tape, and no more are recorded
+ * until it closes. */
+static void give_up_elements(struct reader *reader)
+{
+    reader->tape->count = reader->open + 1;
+    reader->record_depth_saved = reader->record_depth_max;
+    reader->record_depth_max = reader->depth;
+}
+
 static int close_container(struct reader *reader)
 {
     reader->cursor.at++;
@@ -151,6 +162,10 @@ static int close_container(struct reader *reader)
             int rc = check_members(reader, index);
             if (rc < 0)
                 return HX_TRACE(rc);
+        }
+        if (!has_children_here && reader->record_depth_saved != 0) {
+            reader->record_depth_max = reader->record_depth_saved;
+            reader->record_depth_saved = 0;
         }
     }
     reader->depth--;
@@ -248,8 +263,11 @@ static int read_value(struct reader *reader, enum expect *expect)
 {
     unsigned char c = *reader->cursor.at;
     /* An element is counted by its container; a member was counted with its name. */
-    if (reader->depth > 0 && reader->depth <= reader->record_depth_max && !is_in_object(reader))
-        reader->tape->tokens[reader->open].count++;
+    if (reader->depth > 0 && reader->depth <= reader->record_depth_max && !is_in_object(reader)) {
+        uint32_t count = ++reader->tape->tokens[reader->open].count;
+        if (count > reader->elements_max && is_recording(reader))
+            give_up_elements(reader);
+    }
     if (c == '{' || c == '[') {
         *expect = c == '{' ? EXPECT_NAME_OR_END : EXPECT_VALUE_OR_END;
         return open_container(reader, c == '{');
@@ -325,6 +343,7 @@ int hx_json_read(struct hx_json_tape *tape, struct hx_span text,
         .tape = tape,
         .tokens_max = limits->tokens_max,
         .depth_max = limits->depth_max,
+        .elements_max = limits->elements_max ? limits->elements_max : UINT32_MAX,
         .record_depth_max = limits->record_depth_max ? limits->record_depth_max : UINT32_MAX,
         .open = HX_JSON_NONE,
     };

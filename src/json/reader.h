@@ -8,7 +8,8 @@
  *
  * Values deeper than `record_depth_max` are checked like all others but leave no token, so that a
  * result of 60 MB costs a handful. The root has depth 1. Duplicate names are looked for in recorded
- * objects only: whoever decides by the content of an object has recorded it.
+ * objects only: whoever decides by the content of an object has recorded it. In the same way an array
+ * of more than `elements_max` elements gives up the tokens of its elements and becomes opaque.
  */
 #ifndef HX_JSON_READER_H
 #define HX_JSON_READER_H
@@ -33,6 +34,7 @@ enum hx_json_outcome {
 struct hx_json_limits {
     uint32_t depth_max;        /* at most HX_JSON_DEPTH_LIMIT */
     uint32_t record_depth_max; /* 0 = record all */
+    uint32_t elements_max;     /* of an array that is recorded; 0 = any number */
     uint32_t tokens_max;
     size_t text_max;
 };

@@ -199,6 +199,8 @@ int hx_rpc_classify(const struct hx_json_tape *tape, uint32_t index, struct hx_a
         invalid(ret_msg, HX_RPC_BATCH_NESTED);
     } else if (hx_json_at(tape, index)->count == 0) {
         invalid(ret_msg, HX_RPC_BATCH_EMPTY);
+    } else if ((hx_json_at(tape, index)->flags & HX_JSON_IS_OPAQUE) != 0) {
+        invalid(ret_msg, HX_RPC_OVER_LIMIT);
     } else {
         ret_msg->kind = HX_RPC_BATCH;
     }
@@ -217,7 +219,14 @@ static bool is_blank(struct hx_span text)
 int hx_rpc_read(struct hx_json_tape *tape, struct hx_span text, const struct hx_json_limits *limits,
                 struct hx_arena *arena, struct hx_rpc_msg *ret_msg)
 {
-    int rc = hx_json_read(tape, text, limits);
+    struct hx_json_limits shallow = *limits;
+    shallow.record_depth_max = HX_RPC_RECORD_DEPTH;
+    shallow.elements_max = HX_RPC_ELEMENTS_MAX;
+    int rc = hx_json_read(tape, text, &shallow);
+    if (rc == HX_JSON_TOO_MANY) {
+        shallow.record_depth_max = HX_RPC_RECORD_DEPTH_LEAST;
+        rc = hx_json_read(tape, text, &shallow);
+    }
     if (rc < 0)
         return HX_TRACE(rc);
     if (rc == 0) {

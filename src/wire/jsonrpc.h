@@ -17,9 +17,12 @@
 #include "base/span.h"
 #include "json/reader.h"
 
-/* Depth to which hx_rpc_read records: the message, its params or result, and two levels below, also
- * as an element of a batch. */
+/* What a tape of a message records: the message, its params or result, and two levels below, also as
+ * an element of a batch; and no long arrays. So a result of any size costs little. */
 #define HX_RPC_RECORD_DEPTH 5
+#define HX_RPC_ELEMENTS_MAX 1024
+/* Less than that when a message holds more values than the tape may: enough to classify it. */
+#define HX_RPC_RECORD_DEPTH_LEAST 3
 
 enum hx_rpc_kind {
     HX_RPC_INVALID,
@@ -85,9 +88,8 @@ struct hx_rpc_msg {
 
 /*
  * Reads `text` onto `tape` and classifies it. What is wrong with the text is in *ret_msg, never in
- * the return: 0 or HX_E_NOMEM. `limits->record_depth_max` is taken as given; HX_RPC_RECORD_DEPTH is
- * enough for everything in this header. Slices borrow `text`, a method with escapes borrows
- * `arena`.
+ * the return: 0 or HX_E_NOMEM. Of `limits`, depth_max, tokens_max and text_max count. Slices borrow
+ * `text`, a method with escapes borrows `arena`.
  */
 int hx_rpc_read(struct hx_json_tape *tape, struct hx_span text, const struct hx_json_limits *limits,
                 struct hx_arena *arena, struct hx_rpc_msg *ret_msg) HX_MUST_CHECK;

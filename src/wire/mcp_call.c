@@ -67,6 +67,7 @@ int hx_mcp_argument_read(struct hx_json_tape *tape, struct hx_span arguments,
 {
     struct hx_json_limits all = *limits;
     all.record_depth_max = 0;
+    all.elements_max = 0;
     *ret_text = (struct hx_mcp_text){.state = HX_MCP_TEXT_ABSENT, .text = HX_SPAN_NONE};
     if (hx_span_is_absent(arguments))
         return 0;

@@ -10,6 +10,7 @@ static int read_all(struct hx_json_tape *tape, struct hx_span text,
 {
     struct hx_json_limits all = *limits;
     all.record_depth_max = 0;
+    all.elements_max = 0;
     *ret_is_read = false;
     if (hx_span_is_absent(text))
         return 0;

@@ -31,8 +31,13 @@ int hx_rewrite_begin(struct hx_rewrite *rewrite, struct hx_span text, uint32_t r
     _Static_assert((int)HX_REWRITE_NO_PLACE == (int)HX_SPLICE_NOT_OBJECT, "passed on as it is");
     struct hx_json_limits limits = rewrite->limits;
     limits.record_depth_max = record_depth_max;
+    limits.elements_max = record_depth_max ? HX_RPC_ELEMENTS_MAX : 0;
     hx_arena_reset(&rewrite->arena);
     int rc = hx_json_read(&rewrite->tape, text, &limits);
+    if (rc == HX_JSON_TOO_MANY && record_depth_max > HX_RPC_RECORD_DEPTH_LEAST) {
+        limits.record_depth_max = HX_RPC_RECORD_DEPTH_LEAST;
+        rc = hx_json_read(&rewrite->tape, text, &limits);
+    }
     if (rc < 0)
         return HX_TRACE(rc);
     if (rc > 0 || !hx_json_is(&rewrite->tape, 0, HX_JSON_OBJECT))

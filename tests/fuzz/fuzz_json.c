@@ -93,6 +93,7 @@ static void check_shallow(struct hx_span text, const struct hx_json_tape *deep, 
     for (uint32_t depth = 1; depth <= 3; depth++) {
         struct hx_json_limits limits = fuzz_limits;
         limits.record_depth_max = depth;
+        limits.elements_max = depth - 1; /* 0 is any number */
         int rc = hx_json_read(&tape, text, &limits);
         hx_assert(outcome == HX_JSON_TOO_MANY || rc == outcome);
         hx_assert(outcome == HX_JSON_TOO_MANY || tape.error_offset == deep->error_offset);

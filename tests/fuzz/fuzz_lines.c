@@ -15,11 +15,9 @@ static void log_message(struct hx_hasher *hasher, struct hx_span text)
     struct hx_json_tape tape;
     struct hx_arena arena;
     struct hx_rpc_msg msg;
-    struct hx_json_limits limits = fuzz_limits;
-    limits.record_depth_max = HX_RPC_RECORD_DEPTH;
     hx_json_tape_init(&tape);
     hx_arena_init(&arena, 1 << 20);
-    hx_assert(hx_rpc_read(&tape, text, &limits, &arena, &msg) == 0);
+    hx_assert(hx_rpc_read(&tape, text, &fuzz_limits, &arena, &msg) == 0);
     hx_hasher_add(hasher, hx_span((const char *)&msg.kind, sizeof(msg.kind)));
     hx_hasher_add(hasher, hx_span((const char *)&msg.fault, sizeof(msg.fault)));
     hx_hasher_add_field(hasher, msg.id.raw);

@@ -289,6 +289,39 @@ static void deep_values_cost_no_tokens(void **state)
     assert_int_equal(hx_json_at(&tape, 0)->count, 3);
 }
 
+static void long_arrays_give_up_their_elements(void **state)
+{
+    struct hx_json_limits limits = {
+        .depth_max = 64, .elements_max = 3, .tokens_max = 16, .text_max = 1 << 20};
+    const char *text =
+        "{\"a\":[[1],[2,{\"b\":[4]}],3,[1,2,3,4,5,{\"c\":[]}],5],\"d\":[1,2,3],\"e\":"
+        "[[1,2,3,4]]}";
+    assert_int_equal(read_span(hx_span_cstr(text), &limits), 0);
+    uint32_t a = hx_json_member(&tape, 0, HX_SPAN_LIT("a"));
+    uint32_t d = hx_json_member(&tape, 0, HX_SPAN_LIT("d"));
+    uint32_t e = hx_json_member(&tape, 0, HX_SPAN_LIT("e"));
+    assert_true(hx_json_at(&tape, a)->flags & HX_JSON_IS_OPAQUE);
+    assert_int_equal(hx_json_at(&tape, a)->count, 5);
+    assert_int_equal(hx_json_first(&tape, a), HX_JSON_NONE);
+    assert_span_equal(hx_json_raw(&tape, a), "[[1],[2,{\"b\":[4]}],3,[1,2,3,4,5,{\"c\":[]}],5]");
+    assert_false(hx_json_at(&tape, d)->flags & HX_JSON_IS_OPAQUE);
+    assert_int_equal(hx_json_at(&tape, d)->next, d + 4);
+    assert_false(hx_json_at(&tape, e)->flags & HX_JSON_IS_OPAQUE);
+    assert_true(hx_json_at(&tape, e + 1)->flags & HX_JSON_IS_OPAQUE);
+    assert_int_equal(hx_json_at(&tape, e + 1)->count, 4);
+    assert_int_equal(tape.count, 11);
+
+    /* Together with a record depth, on its last level and above. */
+    for (uint32_t depth = 1; depth <= 6; depth++) {
+        limits.record_depth_max = depth;
+        limits.tokens_max = 64;
+        assert_int_equal(read_span(hx_span_cstr(text), &limits), 0);
+        assert_int_equal(hx_json_at(&tape, 0)->count, 3);
+        assert_int_equal(hx_json_at(&tape, 0)->next, tape.count);
+    }
+    assert_int_equal(read_span(HX_SPAN_LIT("[1,2,3,4,[01]]"), &limits), HX_JSON_BAD_SYNTAX);
+}
+
 static void integers_are_exact_or_none(void **state)
 {
     static const struct {
@@ -490,6 +523,7 @@ int main(void)
         cmocka_unit_test(lone_surrogates_are_noted),
         cmocka_unit_test(limits_hold_exactly),
         cmocka_unit_test(deep_values_cost_no_tokens),
+        cmocka_unit_test(long_arrays_give_up_their_elements),
         cmocka_unit_test(integers_are_exact_or_none),
         cmocka_unit_test(strings_decode),
         cmocka_unit_test(pointers_find_what_rfc_6901_says),

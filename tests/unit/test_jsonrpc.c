@@ -3,10 +3,8 @@
 #include "tests/kit/text_kit.h"
 #include "wire/jsonrpc.h"
 
-static const struct hx_json_limits limits = {.depth_max = 32,
-                                             .record_depth_max = HX_RPC_RECORD_DEPTH,
-                                             .tokens_max = 1000,
-                                             .text_max = 1 << 20};
+static const struct hx_json_limits limits = {
+    .depth_max = 32, .tokens_max = 1000, .text_max = 1 << 20};
 static struct hx_json_tape tape;
 static struct hx_arena arena;
 
@@ -147,6 +145,65 @@ static void batches_come_apart(void **state)
     assert_int_equal(i, 5);
 }
 
+/* 500,000 values in the shapes that results have, on a tape of 1,000 tokens. */
+static void large_results_cost_little(void **state)
+{
+    static const char *const shapes[][2] = {
+        {"\"content\":[{}", ",{\"type\":\"text\",\"text\":\"x\"}"},
+        {"\"structuredContent\":[0", ",[1,2,3]"},
+        {"\"structuredContent\":[{\"rows\":[0", ",[1,2,3]"},
+    };
+    static const char *const ends[] = {"]", "]", "]}]"};
+    for (size_t i = 0; i < 3; i++) {
+        struct hx_buf text;
+        struct hx_rpc_msg msg;
+        hx_buf_init(&text, 1 << 25);
+        (void)hx_buf_printf(&text, HEAD "\"id\":1,\"result\":{\"isError\":true,%s", shapes[i][0]);
+        for (int k = 0; k < 100000; k++)
+            (void)hx_buf_append_cstr(&text, shapes[i][1]);
+        (void)hx_buf_printf(&text, "%s}}", ends[i]);
+        struct hx_json_limits large = limits;
+        large.text_max = 1 << 25;
+        large.tokens_max = 8 * HX_RPC_ELEMENTS_MAX;
+        assert_int_equal(hx_rpc_read(&tape, hx_buf_span(&text), &large, &arena, &msg), 0);
+        assert_int_equal(msg.kind, HX_RPC_RESULT);
+        assert_true(tape.count < 4 * HX_RPC_ELEMENTS_MAX);
+        hx_buf_fini(&text);
+    }
+    /* Objects are recorded whole; one that the tape cannot hold is recorded less deeply. */
+    struct hx_buf text;
+    struct hx_rpc_msg msg;
+    hx_buf_init(&text, 1 << 20);
+    (void)hx_buf_append_cstr(&text, HEAD "\"id\":1,\"result\":{\"structuredContent\":{\"k\":0");
+    for (int k = 0; k < 1000; k++)
+        (void)hx_buf_printf(&text, ",\"k%d\":%d", k, k);
+    (void)hx_buf_append_cstr(&text, "},\"isError\":true}}");
+    assert_int_equal(hx_rpc_read(&tape, hx_buf_span(&text), &limits, &arena, &msg), 0);
+    assert_int_equal(msg.kind, HX_RPC_RESULT);
+    assert_true(hx_json_member_of(&tape, msg.result_token, HX_SPAN_LIT("isError"), HX_JSON_TRUE) !=
+                HX_JSON_NONE);
+    hx_buf_fini(&text);
+}
+
+static void endless_batches_are_refused(void **state)
+{
+    for (int over = 0; over <= 1; over++) {
+        struct hx_buf text;
+        struct hx_rpc_msg msg;
+        hx_buf_init(&text, 1 << 20);
+        (void)hx_buf_append_cstr(&text, "[{}");
+        for (int k = 1; k < HX_RPC_ELEMENTS_MAX + over; k++)
+            (void)hx_buf_append_cstr(&text, ",{}");
+        (void)hx_buf_append_cstr(&text, "]");
+        struct hx_json_limits large = limits;
+        large.tokens_max = 8 * HX_RPC_ELEMENTS_MAX;
+        assert_int_equal(hx_rpc_read(&tape, hx_buf_span(&text), &large, &arena, &msg), 0);
+        assert_int_equal(msg.kind, over ? HX_RPC_INVALID : HX_RPC_BATCH);
+        assert_int_equal(msg.fault, over ? HX_RPC_OVER_LIMIT : HX_RPC_FAULT_NONE);
+        hx_buf_fini(&text);
+    }
+}
+
 /* Field cases 125 and 126: type and spelling of an id survive. */
 static void ids_keep_type_and_value(void **state)
 {
@@ -205,8 +262,9 @@ static void spelling_does_not_part_ids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_are_told_apart),       cmocka_unit_test(every_fault_has_its_name),
-        cmocka_unit_test(batches_come_apart),         cmocka_unit_test(ids_keep_type_and_value),
+        cmocka_unit_test(kinds_are_told_apart),        cmocka_unit_test(every_fault_has_its_name),
+        cmocka_unit_test(batches_come_apart),          cmocka_unit_test(large_results_cost_little),
+        cmocka_unit_test(endless_batches_are_refused), cmocka_unit_test(ids_keep_type_and_value),
         cmocka_unit_test(spelling_does_not_part_ids),
     };
     hx_json_tape_init(&tape);

@@ -3,10 +3,8 @@
 #include "tests/kit/text_kit.h"
 #include "wire/mcp.h"
 
-static const struct hx_json_limits limits = {.depth_max = 64,
-                                             .record_depth_max = HX_RPC_RECORD_DEPTH,
-                                             .tokens_max = 100000,
-                                             .text_max = 1 << 20};
+static const struct hx_json_limits limits = {
+    .depth_max = 64, .tokens_max = 100000, .text_max = 1 << 20};
 static struct hx_json_tape tape;
 static struct hx_json_tape scratch;
 static struct hx_arena arena;

@@ -41,9 +41,7 @@ static void ids_are_replaced_in_place(void **state)
     hx_arena_init(&arena, 4096);
     for (size_t i = 0; i < 2; i++) {
         struct hx_rpc_msg msg;
-        struct hx_json_limits shallow = limits;
-        shallow.record_depth_max = 2;
-        assert_int_equal(hx_rpc_read(&tape, hx_span_cstr(cases[i][0]), &shallow, &arena, &msg), 0);
+        assert_int_equal(hx_rpc_read(&tape, hx_span_cstr(cases[i][0]), &limits, &arena, &msg), 0);
         expect(hx_rewrite_id(&msg, HX_SPAN_LIT("77"), &out), cases[i][1]);
     }
     hx_arena_fini(&arena);
@@ -320,6 +318,27 @@ static void results_get_envelope_and_note(void **state)
     expect(0, "");
 }
 
+/* A long content array is not on the tape, and takes the note all the same. */
+static void long_contents_take_a_note(void **state)
+{
+    struct hx_buf before, after;
+    struct hx_rewrite_result note = {.id = HX_SPAN_INIT("7"), .note = HX_SPAN_INIT("n")};
+    hx_buf_init(&before, 1 << 20);
+    hx_buf_init(&after, 1 << 20);
+    (void)hx_buf_append_cstr(&before, "{\"content\":[0");
+    for (int i = 0; i < 2 * HX_RPC_ELEMENTS_MAX; i++)
+        (void)hx_buf_append_cstr(&before, ", {\"a\":[1.0]}");
+    (void)hx_buf_printf(&after,
+                        "{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":%.*s,{\"type\":\"text\","
+                        "\"text\":\"n\"}\n],\"z\":1}}",
+                        HX_SPAN_FMT(hx_buf_span(&before)));
+    (void)hx_buf_append_cstr(&before, "\n],\"z\":1}");
+    (void)hx_buf_append(&after, "", 1);
+    expect(hx_rewrite_result_build(&rewrite, hx_buf_span(&before), &note, &out), after.data);
+    hx_buf_fini(&before);
+    hx_buf_fini(&after);
+}
+
 static void messages_of_our_own(void **state)
 {
     expect(hx_rewrite_build_result(&out, HX_SPAN_LIT("\"x\""), HX_SPAN_LIT("{}")),
@@ -408,6 +427,7 @@ int main(void)
         cmocka_unit_test(tasks_for_calls_are_withheld),
         cmocka_unit_test(write_tools_get_a_key),
         cmocka_unit_test(results_get_envelope_and_note),
+        cmocka_unit_test(long_contents_take_a_note),
         cmocka_unit_test(messages_of_our_own),
         cmocka_unit_test(a_full_buffer_is_left_as_it_was),
         cmocka_unit_test(refused_memory_is_survived),
