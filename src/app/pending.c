@@ -10,15 +10,6 @@
 
 #include "app/commands.h"
 
-/* Without a ledger the server is only started: nothing is promised. */
-int hx_run(const struct hx_settings *settings, char **command)
-{
-    (void)settings; /* nothing to apply them to */
-    execvp(command[0], command);
-    fprintf(stderr, "hapax run: cannot start '%s': %s.\n", command[0], strerror(errno));
-    return HX_EXIT_FAILED;
-}
-
 int hx_cmd_ops(int argc, char **argv)
 {
     (void)argc; /* nothing is read */
