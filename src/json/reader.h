@@ -8,8 +8,8 @@
  *
  * Values deeper than `record_depth_max` are checked like all others but leave no token, so that a
  * result of 60 MB costs a handful. The root has depth 1. Duplicate names are looked for in recorded
- * objects only: whoever decides by the content of an object has recorded it. In the same way an array
- * of more than `elements_max` elements gives up the tokens of its elements and becomes opaque.
+ * objects only: whoever decides by the content of an object has recorded it. In the same way an
+ * array of more than `elements_max` elements gives up their tokens and becomes opaque.
  */
 #ifndef HX_JSON_READER_H
 #define HX_JSON_READER_H

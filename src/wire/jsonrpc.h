@@ -17,8 +17,8 @@
 #include "base/span.h"
 #include "json/reader.h"
 
-/* What a tape of a message records: the message, its params or result, and two levels below, also as
- * an element of a batch; and no long arrays. So a result of any size costs little. */
+/* What a tape of a message records: the message, its params or result, and two levels below, also
+ * as an element of a batch; and no long arrays. So a result of any size costs little. */
 #define HX_RPC_RECORD_DEPTH 5
 #define HX_RPC_ELEMENTS_MAX 1024
 /* Less than that when a message holds more values than the tape may: enough to classify it. */

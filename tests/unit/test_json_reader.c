@@ -144,6 +144,27 @@ static void refuses_the_rest(void **state)
     }
 }
 
+/* Strings are scanned by the word: each byte at each place in and around some words. */
+static void every_byte_at_every_place(void **state)
+{
+    for (size_t at = 1; at < 20; at++) {
+        for (int byte = 0; byte < 256; byte++) {
+            char text[] = "\"abcdefghijklmnopqrs\"";
+            text[at] = (char)byte;
+            int expected = byte < 0x20 || byte == '"' ? HX_JSON_BAD_SYNTAX
+                           : byte >= 0x80             ? HX_JSON_BAD_UTF8
+                                                      : 0;
+            if (byte == '\\') /* whether an escape comes of it is up to the next letter */
+                expected =
+                    strchr("bfnr\"", text[at + 1]) != NULL && at < 19 ? 0 : HX_JSON_BAD_SYNTAX;
+            int rc = read_span(hx_span(text, sizeof(text) - 1), &defaults);
+            if (rc != expected)
+                print_error("byte %02x at %zu\n", (unsigned)byte, at);
+            assert_int_equal(rc, expected);
+        }
+    }
+}
+
 static void every_cut_is_refused(void **state)
 {
     const char *text = "{\"a\":[1,-2.5e3,true,null,\"\\u00e9\xc3\xa9\"],\"b\":{}}";
@@ -515,6 +536,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accepts_json),
         cmocka_unit_test(refuses_the_rest),
+        cmocka_unit_test(every_byte_at_every_place),
         cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(the_tape_points_at_bytes),
         cmocka_unit_test(names_are_compared_after_unescaping),
