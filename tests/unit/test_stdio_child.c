@@ -315,6 +315,90 @@ static void test_a_child_that_reads_nothing_stalls_once(void **state)
     fixture_fini(&fixture);
 }
 
+static void test_a_stall_may_end(void **state)
+{
+    struct fixture fixture;
+    struct hx_peer_event *event;
+
+    (void)state;
+    fixture_init(&fixture, "echo", NULL);
+    fixture.options.stall_timeout_ms = 50;
+    fixture_start(&fixture);
+    assert_int_equal(kill(leader_pid(&fixture), SIGSTOP), 0);
+    send_filled(&fixture, 100000, 1);
+    process_kit_expect_tag(&fixture.kit, HX_PEER_STALLED, 1);
+    assert_false(process_kit_has(&fixture.kit, HX_PEER_WRITTEN));
+    assert_int_equal(kill(leader_pid(&fixture), SIGCONT), 0);
+    process_kit_expect_tag(&fixture.kit, HX_PEER_WRITTEN, 1);
+    event = process_kit_take(&fixture.kit, HX_PEER_MESSAGE);
+    assert_int_equal(event->line.len, 100000);
+    hx_peer_event_free(event);
+    assert_int_equal(stop(&fixture), 0);
+    fixture_fini(&fixture);
+}
+
+static void test_more_than_a_pipe_holds_goes_both_ways(void **state)
+{
+    enum { SIZE = 3 << 20 };
+    struct fixture fixture;
+    struct hx_peer_event *event;
+
+    (void)state;
+    fixture_init(&fixture, "echo", NULL);
+    fixture_start(&fixture);
+    for (uint64_t tag = 1; tag <= 3; tag++)
+        send_filled(&fixture, SIZE, tag);
+    for (uint64_t tag = 1; tag <= 3; tag++) {
+        process_kit_expect_tag(&fixture.kit, HX_PEER_FIRST_BYTE, tag);
+        process_kit_expect_tag(&fixture.kit, HX_PEER_WRITTEN, tag);
+        event = process_kit_take(&fixture.kit, HX_PEER_MESSAGE);
+        assert_int_equal(event->line.len, SIZE);
+        hx_peer_event_free(event);
+    }
+    assert_int_equal(stop(&fixture), 0);
+    fixture_fini(&fixture);
+}
+
+static void end_by_stop(struct hx_upstream *upstream)
+{
+    upstream->ops->stop(upstream);
+}
+
+static void end_by_kill(struct hx_upstream *upstream)
+{
+    upstream->ops->kill(upstream);
+}
+
+static void ended_while_starting(void (*end)(struct hx_upstream *upstream))
+{
+    struct fixture fixture;
+
+    fixture_init(&fixture, "stubborn", NULL);
+    fixture.up = hx_stdio_child_new(fixture.kit.loop, &fixture.kit.inbox, &fixture.options);
+    fixture.up->ops->start(fixture.up, 1);
+    end(fixture.up);
+    (void)take_closed(&fixture);
+    fixture_fini(&fixture);
+}
+
+static void test_it_may_be_ended_while_it_starts(void **state)
+{
+    (void)state;
+    ended_while_starting(end_by_stop);
+    ended_while_starting(end_by_kill);
+}
+
+static void test_forgotten_it_ends_all_the_same(void **state)
+{
+    struct fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture, "stubborn", NULL);
+    fixture_start(&fixture);
+    fixture.up = hx_stdio_child_free(fixture.up);
+    fixture_fini(&fixture);
+}
+
 static void test_the_end_of_its_output_is_the_end(void **state)
 {
     struct fixture fixture;
@@ -655,6 +739,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_shell_between_makes_no_difference),
         cmocka_unit_test(test_a_child_may_write_before_it_reads),
         cmocka_unit_test(test_a_child_that_reads_nothing_stalls_once),
+        cmocka_unit_test(test_a_stall_may_end),
+        cmocka_unit_test(test_more_than_a_pipe_holds_goes_both_ways),
+        cmocka_unit_test(test_it_may_be_ended_while_it_starts),
+        cmocka_unit_test(test_forgotten_it_ends_all_the_same),
         cmocka_unit_test(test_the_end_of_its_output_is_the_end),
         cmocka_unit_test(test_a_closed_input_leaves_its_answers),
         cmocka_unit_test(test_lines_of_any_size_arrive_whole),
