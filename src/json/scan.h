@@ -27,11 +27,12 @@ static inline const unsigned char *hx_json_plain_end(const unsigned char *at,
     while (end - at >= 8) {
         uint64_t word;
         memcpy(&word, at, sizeof(word));
-        /* (x - n) borrows into the high bit where x < n; bytes that had the high bit anyway stop us
-         * too. A borrow can only come from a lower byte that stops us itself. */
+        /* (x - n) borrows into the high bit where x < n. Bytes from 0x80 need no term of their own:
+         * the high bit survives at least one of the two exclusive ors and subtractions of 1. A borrow
+         * out of a byte can only come from one that stops us itself. */
         uint64_t quote = word ^ (ones * '"');
         uint64_t slash = word ^ (ones * '\\');
-        uint64_t stops = (word - ones * 0x20) | (quote - ones) | (slash - ones) | word;
+        uint64_t stops = (word - ones * 0x20) | (quote - ones) | (slash - ones);
         if ((stops & highs) != 0)
             break;
         at += 8;
