@@ -16,11 +16,13 @@
 #include <unistd.h>
 
 #include "adapter/clock_os/clock_os.h"
+#include "adapter/neighbour_unix/neighbour_unix.h"
 #include "adapter/stdio_child/stdio_child.h"
 #include "adapter/stdio_child/transport.h"
 #include "adapter/stdio_front/stdio_front.h"
 #include "adapter/store_sqlite/store_sqlite.h"
 #include "app/commands.h"
+#include "app/drain.h"
 #include "app/front.h"
 #include "app/ledger_path.h"
 #include "app/log.h"
@@ -40,6 +42,9 @@ struct keeper {
     struct hx_upstream *upstream;
     struct hx_downstream *downstream;
     struct hx_gateway *gateway;
+    struct hx_neighbourhood *neighbours;
+    struct hx_drain drain;
+    struct hx_list neighbour_inbox;
     struct hx_list upstream_inbox;
     struct hx_list downstream_inbox;
     struct hx_loop_fd *store_watch;
@@ -87,6 +92,19 @@ static void relay(void *context, struct hx_span text)
     /* Nobody is owed these bytes; a short write loses them like a full pipe would. */
     if (write(STDERR_FILENO, line, len + 1) < 0)
         return;
+}
+
+static bool is_predecessor_draining(void *context)
+{
+    struct keeper *keeper = context;
+    return hx_drain_count_others(keeper->transport_dir, keeper->server_name) > 0;
+}
+
+static void stop_neighbour(void *context, const struct hx_id *who)
+{
+    struct keeper *keeper = context;
+    if (keeper->neighbours != NULL)
+        hx_neighbour_unix_stop(keeper->neighbours, who);
 }
 
 static bool is_transport_gone(void *context, const char *transport)
@@ -147,6 +165,18 @@ static void open_ledger(struct keeper *keeper)
     keeper->store = hx_no_ledger_new(reason);
 }
 
+/* Without neighbours everything still works, by polling. */
+static void meet_neighbours(struct keeper *keeper)
+{
+    struct hx_neighbour_unix_options options = {
+        .dir = keeper->transport_dir,
+        .self = keeper->store->ops->owner(keeper->store),
+    };
+    keeper->neighbours = hx_neighbour_unix_new(keeper->loop, &keeper->neighbour_inbox, &options);
+    if (keeper->neighbours == NULL)
+        tell(keeper, HX_TELL_WARN, "no_neighbours", "action=poll");
+}
+
 static struct hx_gateway_options gateway_options(struct keeper *keeper)
 {
     static const enum hx_hints hints[] = {HX_HINTS_READ_ONLY, HX_HINTS_TRUST, HX_HINTS_IGNORE};
@@ -166,6 +196,7 @@ static struct hx_gateway_options gateway_options(struct keeper *keeper)
         .queue_max = 1024 * 1024,
         .rules_for = rules_for,
         .tell = tell,
+        .is_predecessor_draining = is_predecessor_draining,
         .relay = relay,
         .context = keeper,
     };
@@ -207,6 +238,9 @@ static void turn_until_done(struct keeper *keeper)
         if (hx_gateway_is_draining(keeper->gateway) && !keeper->has_dropped_stderr) {
             hx_keeper_drop_stderr();
             keeper->has_dropped_stderr = true;
+            struct hx_id owner = keeper->store->ops->owner(keeper->store);
+            hx_drain_begin(&keeper->drain, keeper->transport_dir, keeper->server_name, &owner,
+                           (unsigned)keeper->settings->drain_max, stop_neighbour, keeper);
         }
         if (hx_gateway_is_done(keeper->gateway))
             return;
@@ -224,6 +258,8 @@ static void release(struct keeper *keeper)
     hx_loop_fd_free(keeper->store_watch);
     hx_stdio_front_free(keeper->downstream);
     hx_stdio_child_free(keeper->upstream);
+    hx_neighbour_unix_free(keeper->neighbours);
+    hx_drain_end(&keeper->drain);
     keeper->store->ops->close(keeper->store);
     hx_loop_free(keeper->loop);
     hx_arena_fini(&keeper->arena);
@@ -238,6 +274,8 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
     hx_clock_os_init(&keeper->clock);
     hx_list_init(&keeper->upstream_inbox);
     hx_list_init(&keeper->downstream_inbox);
+    hx_list_init(&keeper->neighbour_inbox);
+    hx_drain_init(&keeper->drain);
     hx_arena_init(&keeper->arena, RULES_ARENA_MAX);
     if (hx_log_open(&log) < 0)
         fprintf(stderr, "hapax run: the log cannot be opened: %s.\n", hx_fault_last()->text);
@@ -249,6 +287,7 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
         return HX_EXIT_FAILED;
     }
     open_ledger(keeper);
+    meet_neighbours(keeper);
     make_peers(keeper, fds);
     watch(keeper);
     struct hx_gateway_options options = gateway_options(keeper);
@@ -258,6 +297,7 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
         .store = keeper->store,
         .upstream = keeper->upstream,
         .downstream = keeper->downstream,
+        .neighbours = keeper->neighbours,
     };
     keeper->gateway = hx_gateway_new(&options, &ports);
     turn_until_done(keeper);

@@ -11,6 +11,16 @@
 
 static void take_message(struct hx_gateway *gateway, struct hx_buf *line, struct hx_batch *batch);
 
+/* A read-only call took too long. Nothing can have changed, so this is a plain error. */
+static void on_limit(struct hx_timer *timer)
+{
+    struct hx_request *request = hx_container_of(timer, struct hx_request, limit);
+    hx_reply_error(request->gateway, request, -32603,
+                   HX_SPAN_LIT("The tool did not answer within its timeout. It only reads, so it "
+                               "may be called again."),
+                   HX_SPAN_LIT("{\"code\":\"TIMEOUT\",\"retry_safe\":true}"));
+}
+
 /* The message's bytes stay where they are: the buffer changes hands, so slices keep pointing well. */
 static struct hx_request *new_request(struct hx_gateway *gateway, enum hx_request_kind kind,
                                       const struct hx_rpc_msg *msg, struct hx_buf *line,
@@ -24,6 +34,8 @@ static struct hx_request *new_request(struct hx_gateway *gateway, enum hx_reques
     request->batch = batch;
     if (batch != NULL)
         batch->open_count++;
+    request->gateway = gateway;
+    request->limit.fire = on_limit;
     hx_list_init(&request->wait_node);
     hx_buf_init(&request->id_key, HX_RPC_ID_MAX + 16);
     hx_rpc_id_key(&msg->id, &request->id_key);
@@ -36,6 +48,7 @@ static struct hx_request *new_request(struct hx_gateway *gateway, enum hx_reques
 void hx_request_free(struct hx_gateway *gateway, struct hx_request *request)
 {
     hx_assert(request->call == NULL);
+    hx_timer_disarm(&gateway->timers, &request->limit);
     hx_list_unlink(&request->node);
     hx_list_unlink(&request->wait_node);
     hx_map_remove(&gateway->requests_by_id, &request->by_id);
@@ -147,6 +160,7 @@ static void take_call(struct hx_gateway *gateway, const struct hx_rpc_msg *msg, 
     if (hx_tool_class_of(gateway, tool) == HX_CLASS_READ_ONLY) {
         struct hx_request *request = new_request(gateway, HX_REQUEST_PASS, msg, line, batch);
         request->may_resend = true;
+        request->limit_ms = tool->rules.contract.timeout_ms;
         hx_link_forward(gateway, request);
         return;
     }

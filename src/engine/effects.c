@@ -191,6 +191,15 @@ static void read_payload(struct hx_work *work)
     hx_store_submit_for_work(work, request);
 }
 
+/* A result too large to keep is still in our hands right after it came: whoever waits for it now can
+ * have it. */
+static enum hx_answer with_live_bytes(const struct hx_work *work, enum hx_answer answer)
+{
+    const struct hx_outcome *outcome = &hx_op_answered_record(&work->op)->outcome;
+    bool is_live = answer == HX_ANSWER_RESULT_UNAVAILABLE && !hx_span_is_absent(outcome->bytes);
+    return is_live ? HX_ANSWER_OUTCOME : answer;
+}
+
 static void answer_caller(struct hx_work *work, struct hx_call *call, enum hx_answer answer)
 {
     if (call == NULL)
@@ -215,6 +224,7 @@ static void answer_all(struct hx_work *work, enum hx_answer answer)
     if (work->ask != NULL)
         hx_ask_withdraw(work->gateway, work->ask);
     struct hx_list *node;
+    answer = with_live_bytes(work, answer);
     while ((node = hx_list_first(&work->calls)) != NULL)
         hx_call_answer(hx_container_of(node, struct hx_call, node), answer,
                        hx_op_answered_record(&work->op));

@@ -70,7 +70,10 @@ struct hx_request {
     struct hx_batch *batch;
     struct hx_route *route; /* not for CALL */
     struct hx_call *call;   /* CALL only */
-    bool may_resend;        /* reading it twice harms nobody */
+    struct hx_gateway *gateway;
+    struct hx_timer limit; /* timeout of a read-only tool */
+    int64_t limit_ms;      /* 0 = none */
+    bool may_resend;       /* reading it twice harms nobody */
     bool was_resent;
     bool is_waiting; /* for the upstream to be ready: in link->waiting */
     struct hx_list wait_node;

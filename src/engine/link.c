@@ -127,6 +127,9 @@ static void send_request(struct hx_gateway *gateway, struct hx_request *request)
     struct hx_route *route = hx_route_new(gateway, HX_ROUTE_REQUEST);
     route->request = request;
     request->route = route;
+    if (request->limit_ms > 0)
+        hx_timer_arm(&gateway->timers, &request->limit,
+                     hx_mono_after(gateway->now.mono, request->limit_ms));
     hx_route_id_text(route, id);
     hx_buf_init(&line, gateway->options.message_max + 64);
     if (hx_rewrite_id(&msg, hx_span_cstr(id), &line) == 0)
@@ -296,6 +299,7 @@ static void plan_restart(struct hx_gateway *gateway, bool was_ready)
 
 static void on_closed(struct hx_gateway *gateway, struct hx_peer_event *event)
 {
+    const int64_t predecessor_wait_ms = 500;
     struct hx_link *link = &gateway->link;
     bool was_ready = link->state == HX_LINK_READY || link->state == HX_LINK_STOPPING;
     hx_tell(gateway, link->state == HX_LINK_STOPPING ? HX_TELL_INFO : HX_TELL_WARN, "server_ended",
@@ -308,7 +312,9 @@ static void on_closed(struct hx_gateway *gateway, struct hx_peer_event *event)
     hx_asks_of_server_gone(gateway, false);
     plan_restart(gateway, was_ready);
     settle_routes(gateway);
-    if (!was_ready)
+    if (!was_ready && gateway->options.is_predecessor_draining(gateway->options.context))
+        link->not_before = hx_mono_after(gateway->now.mono, predecessor_wait_ms);
+    else if (!was_ready)
         fail_waiting(gateway);
     bool is_wanted =
         !hx_list_is_empty(&link->waiting_requests) || !hx_list_is_empty(&link->waiting_calls);

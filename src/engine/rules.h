@@ -64,6 +64,9 @@ struct hx_gateway_options {
     /* One event worth telling an operator: a word, and "name=value" pairs ready for a log line. Never
      * arguments, results or whole keys. */
     void (*tell)(void *context, enum hx_tell tell, const char *event, const char *pairs);
+    /* Is an older gateway of this server still finishing its work? Then a start that fails may only
+     * mean that the two cannot run side by side, and is tried again. */
+    bool (*is_predecessor_draining)(void *context);
     /* One line of the server's standard error. */
     void (*relay)(void *context, struct hx_span line);
     void *context;

@@ -49,7 +49,8 @@ bool hx_tools_want_key(void *context, struct hx_span name, struct hx_span *ret_p
     struct hx_tool *tool = hx_tool_get(gateway, name);
     bool is_wanted = !hx_span_is_absent(tool->rules.inject_key) &&
                      hx_tool_class_of(gateway, tool) != HX_CLASS_READ_ONLY;
+    /* The pointer has one step, so behind its slash stands the name. */
     if (is_wanted)
-        *ret_property = tool->rules.inject_key;
+        *ret_property = hx_span(tool->rules.inject_key.ptr + 1, tool->rules.inject_key.len - 1);
     return is_wanted;
 }

@@ -143,9 +143,9 @@ static struct hx_outcome make_outcome(struct hx_gateway *gateway, const struct h
     hx_hasher_begin(gateway->hasher);
     hx_hasher_add(gateway->hasher, bytes);
     outcome.digest = hx_hasher_end(gateway->hasher);
-    outcome.place = bytes.len <= HX_STORE_INLINE_MAX ? HX_OUTCOME_INLINE
-                    : bytes.len <= result_max        ? HX_OUTCOME_BLOB
-                                                     : HX_OUTCOME_GONE;
+    outcome.place = bytes.len > result_max             ? HX_OUTCOME_GONE
+                    : bytes.len <= HX_STORE_INLINE_MAX ? HX_OUTCOME_INLINE
+                                                       : HX_OUTCOME_BLOB;
     return outcome;
 }
 
@@ -333,6 +333,23 @@ static void take_request(struct hx_gateway *gateway, const struct hx_rpc_msg *ms
     hx_ask_for_server(gateway, msg);
 }
 
+/* The first line that is no message is shown, so that somebody can find where it comes from; after that
+ * they are counted. */
+static void tell_noise(struct hx_gateway *gateway, struct hx_span line)
+{
+    char shown[81];
+    size_t len = line.len < sizeof(shown) - 1 ? line.len : sizeof(shown) - 1;
+    for (size_t i = 0; i < len; i++) {
+        bool is_plain =
+            line.ptr[i] >= ' ' && line.ptr[i] < 0x7f && line.ptr[i] != '"' && line.ptr[i] != '\\';
+        shown[i] = is_plain ? line.ptr[i] : '?';
+    }
+    shown[len] = '\0';
+    if (gateway->link.noise_count == 1)
+        hx_tell(gateway, HX_TELL_WARN, "server_noise", "server=\"%.*s\" len=%zu line=\"%s\"",
+                HX_SPAN_FMT(gateway->options.server), line.len, shown);
+}
+
 /* An unreadable answer still tells whose it was: the tool has answered, and what it said is lost. */
 static void take_unreadable(struct hx_gateway *gateway, struct hx_span line)
 {
@@ -344,9 +361,7 @@ static void take_unreadable(struct hx_gateway *gateway, struct hx_span line)
     struct hx_route *route = seen.is_object && !seen.has_method ? find_route(gateway, &id) : NULL;
     if (route == NULL) {
         gateway->link.noise_count++;
-        if (gateway->link.noise_count == 1)
-            hx_tell(gateway, HX_TELL_WARN, "server_noise", "server=%.*s len=%zu first=yes",
-                    HX_SPAN_FMT(gateway->options.server), line.len);
+        tell_noise(gateway, line);
         return;
     }
     hx_tell(gateway, HX_TELL_WARN, "unreadable_answer", "len=%zu", line.len);

@@ -69,11 +69,12 @@ def zombies_of(pids):
     return found
 
 
-def holds_file(pid, prefix):
+def holds_database(pid, directory):
+    """The database or its companions of SQLite; a reaper has a lock file beside them open."""
+    names = [os.path.join(directory, "ledger.db" + tail) for tail in ("", "-wal", "-shm")]
     try:
         return any(
-            os.readlink(f"/proc/{pid}/fd/{fd}").startswith(prefix)
-            for fd in os.listdir(f"/proc/{pid}/fd")
+            os.readlink(f"/proc/{pid}/fd/{fd}") in names for fd in os.listdir(f"/proc/{pid}/fd")
         )
     except OSError:
         return False
@@ -91,7 +92,7 @@ class Family:
         self.front = front
         # The keeper is the one that has the ledger open: neither front nor reaper may (a closed
         # descriptor of the database drops its locks), so this also finds a mistake there.
-        self.keepers = [pid for pid in own if pid != front and holds_file(pid, ledger)]
+        self.keepers = [pid for pid in own if pid != front and holds_database(pid, ledger)]
         self.others = [pid for pid in own if pid != front and pid not in self.keepers]
         self.servers = [pid for pid in ours if pid not in own]
 
