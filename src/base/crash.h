@@ -13,7 +13,7 @@
 
 #ifdef HX_CRASH_POINTS
 
-/* The names gather in a section of their own, so that a program can list those it was linked with. */
+/* The names gather in a section of their own, so that a program can list those it has. */
 #define HX_CRASH_POINT(name)                                                                       \
     do {                                                                                           \
         static const char *const hx_crash_name __attribute__((used, section("hx_crash_points"))) = \

@@ -208,7 +208,8 @@ static int is_in_history(struct hx_ledger *ledger, const struct hx_store_request
 }
 
 /* The batch was one transaction, so that one proof speaks for all of it. 0, or negative. A batch of
- * nothing but counters proves nothing, and is called not done: a counter may then be one too low. */
+ * nothing but counters proves nothing, and is called not done: a counter may then be one too low.
+ * */
 static int read_back(struct hx_batcher *batcher, struct hx_list *batch, struct hx_wall when,
                      bool *ret_is_done)
 {
@@ -265,7 +266,8 @@ static bool run_one_by_one(struct hx_batcher *batcher, struct hx_list *batch)
     return is_known;
 }
 
-/* Every write of the batch certainly did not happen; its reads saw what never was, and read again. */
+/* Every write of the batch certainly did not happen; its reads saw what never was, and read again.
+ * */
 static bool end_not_done(struct hx_batcher *batcher, struct hx_list *batch, const char *reason)
 {
     struct hx_list rest, single;
@@ -309,7 +311,8 @@ static bool run_transaction(struct hx_batcher *batcher, struct hx_list *batch)
     return end_not_done(batcher, batch, reason);
 }
 
-/* Large outcomes are on the disk before the transaction begins: their sync must not hold the lock. */
+/* Large outcomes are on the disk before the transaction begins: their sync must not hold the lock.
+ * */
 static void write_blobs(struct hx_batcher *batcher, struct hx_list *batch,
                         struct hx_list *ret_failed)
 {
@@ -436,10 +439,11 @@ static void collect_orphans(struct dead_list *dead)
     closedir(directory);
 }
 
-int hx_batch_settle_dead(struct hx_batcher *batcher)
+int hx_batch_settle_dead(struct hx_batcher *batcher, uint32_t *ret_applied)
 {
     struct hx_ledger *ledger = batcher->ledger;
     struct dead_list dead = {.ledger = ledger};
+    *ret_applied = 0;
     int rc = hx_owners_each_dead(&ledger->owners, DEAD_MAX, collect_dead, &dead);
     if (rc < 0)
         return HX_TRACE(rc);
@@ -459,6 +463,7 @@ int hx_batch_settle_dead(struct hx_batcher *batcher)
     if (hx_ledger_commit(ledger) != 0)
         return HX_E_STORE;
     HX_CRASH_POINT("dead-applied");
+    *ret_applied = batcher->aftermath.spool_count;
     hx_aftermath_carry_out(ledger, &batcher->aftermath);
     HX_CRASH_POINT("dead-removed");
     return 0;

@@ -14,7 +14,8 @@
 struct hx_batcher {
     struct hx_ledger *ledger;
     struct hx_aftermath aftermath;
-    /* Waits a little while the fate of a commit cannot be known; false = the store is being closed. */
+    /* Waits a little while the fate of a commit cannot be known; false = the store is being closed.
+     * */
     bool (*wait)(void *context, int64_t ms);
     void *wait_context;
 };
@@ -25,6 +26,6 @@ bool hx_batch_run(struct hx_batcher *batcher, struct hx_list *batch);
 /* Commits what waits in our own spool, then empties it. */
 int hx_batch_apply_own_spool(struct hx_batcher *batcher) HX_MUST_CHECK;
 /* Applies and removes the spools of the dead, and their owner files. */
-int hx_batch_settle_dead(struct hx_batcher *batcher) HX_MUST_CHECK;
+int hx_batch_settle_dead(struct hx_batcher *batcher, uint32_t *ret_applied) HX_MUST_CHECK;
 
 #endif

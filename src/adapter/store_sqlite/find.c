@@ -132,7 +132,7 @@ static int find_by_id(struct hx_ledger *ledger, struct hx_store_request *request
     return HX_TRACE(load_all(ledger, stmt, request));
 }
 
-static int find_by_row(struct hx_ledger *ledger, struct hx_store_request *request, int64_t row)
+int hx_find_row(struct hx_ledger *ledger, struct hx_store_request *request, int64_t row)
 {
     sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_OP_BY_ROW);
     if (stmt == NULL)
@@ -203,7 +203,7 @@ static int scan(struct hx_ledger *ledger, struct hx_store_request *request)
     bool has_more = count == request->scan_limit || looked == SCAN_LOOK_MAX;
     request->ret_scan_next = has_more ? last : 0;
     for (uint32_t i = 0; i < count; i++) {
-        rc = find_by_row(ledger, request, rows[i]);
+        rc = hx_find_row(ledger, request, rows[i]);
         if (rc < 0)
             return HX_TRACE(rc);
     }
@@ -283,7 +283,7 @@ static int apply_spools(struct hx_ledger *ledger, struct hx_store_request *reque
     return any;
 }
 
-static void judge(struct hx_ledger *ledger, struct hx_store_request *request)
+void hx_find_judge(struct hx_ledger *ledger, struct hx_store_request *request)
 {
     for (uint32_t i = 0; i < request->record_count; i++) {
         struct hx_store_found *found = &request->records[i];
@@ -304,7 +304,7 @@ static int find(struct hx_ledger *ledger, struct hx_store_request *request,
         rc = load(ledger, request);
         if (rc < 0)
             return HX_TRACE(rc);
-        judge(ledger, request);
+        hx_find_judge(ledger, request);
         rc = apply_spools(ledger, request, aftermath, &needs_sync);
         if (rc < 0)
             return HX_TRACE(rc);

@@ -25,6 +25,12 @@ int hx_find_payload(struct hx_ledger *ledger, struct hx_store_request *request) 
 int hx_find_load(struct hx_ledger *ledger, sqlite3_stmt *stmt,
                  struct hx_store_request *request) HX_MUST_CHECK;
 
+/* Adds the row of that number, if there is one. */
+int hx_find_row(struct hx_ledger *ledger, struct hx_store_request *request,
+                int64_t row) HX_MUST_CHECK;
+/* Looks up the owners of the records found, and whether their senders are gone. */
+void hx_find_judge(struct hx_ledger *ledger, struct hx_store_request *request);
+
 /* Applies the spool of `owner`, in a synced transaction; its file goes in the aftermath. */
 int hx_spool_apply(struct hx_ledger *ledger, const struct hx_id *owner,
                    struct hx_aftermath *aftermath) HX_MUST_CHECK;

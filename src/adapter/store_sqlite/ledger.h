@@ -117,7 +117,8 @@ int hx_ledger_checkpoint(struct hx_ledger *ledger, bool cut) HX_MUST_CHECK;
 /* Looks again whether a restored copy was declared, by whichever process. */
 void hx_ledger_recheck_copy(struct hx_ledger *ledger);
 
-/* A prepared statement, reset; bind every parameter. NULL with a fault when it cannot be prepared. */
+/* A prepared statement, reset; bind every parameter. NULL with a fault when it cannot be prepared.
+ * */
 sqlite3_stmt *hx_ledger_stmt(struct hx_ledger *ledger, enum hx_sql sql);
 /* Steps. SQLITE_ROW = 1, SQLITE_DONE = 0, else negative with a sentence for people. */
 int hx_ledger_step(struct hx_ledger *ledger, sqlite3_stmt *stmt) HX_MUST_CHECK;

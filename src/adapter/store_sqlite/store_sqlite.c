@@ -62,6 +62,7 @@ struct sqlite_store {
     /* The store thread's alone. */
     int64_t housekept_ms;
     int64_t spool_tried_ms;
+    uint32_t spool_entries;
     int64_t swept_ms;
     struct hx_sweep sweep;
     bool has_more_to_sweep;
@@ -234,6 +235,11 @@ static void housekeep(struct sqlite_store *store, bool is_idle)
     int64_t now = now_ms();
     if (ledger->wal_pages >= (is_idle ? WAL_PAGES_IDLE : WAL_PAGES_MAX))
         hx_ledger_ignore(hx_ledger_checkpoint(ledger, false));
+    if (ledger->spool.entry_count != store->spool_entries) {
+        /* A new entry: its commit has only just failed. */
+        store->spool_entries = ledger->spool.entry_count;
+        store->spool_tried_ms = now;
+    }
     if (ledger->spool.entry_count > 0 && now - store->spool_tried_ms >= SPOOL_RETRY_MS) {
         store->spool_tried_ms = now;
         hx_ledger_ignore(hx_batch_apply_own_spool(&store->batcher));
@@ -383,6 +389,7 @@ int hx_store_sqlite_open(const struct hx_store_sqlite_options *options, struct h
 {
     struct sqlite_store *store = hx_new(struct sqlite_store);
     uint8_t random[10];
+    uint32_t spools_applied;
     store->store.ops = &ops;
     store->ledger.counter.fd = -1;
     store->swept_ms = now_ms();
@@ -401,7 +408,7 @@ int hx_store_sqlite_open(const struct hx_store_sqlite_options *options, struct h
     if (rc == 0)
         rc = hx_ledger_open(&store->ledger, options, &store->owner);
     if (rc == 0)
-        rc = hx_batch_settle_dead(&store->batcher);
+        rc = hx_batch_settle_dead(&store->batcher, &spools_applied);
     if (rc == 0) {
         publish(store);
         int error = pthread_create(&store->thread, NULL, thread_main, store);

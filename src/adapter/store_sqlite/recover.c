@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `hapax ops recover`: carries out what only a person may order, and tidies up.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "adapter/store_sqlite/batch.h"
+#include "adapter/store_sqlite/inspect_ledger.h"
+#include "base/alloc.h"
+#include "base/crash.h"
+
+enum { ORPHAN_AGE_S = 60 * 60 };
+#define CAUTION_MS ((int64_t)30 * 24 * 60 * 60 * 1000)
+
+/* A blob without a row may belong to a commit that is under way; an old one does not. */
+static int remove_orphans(struct hx_inspect *inspect, struct hx_recover_report *report)
+{
+    const char *blobs = inspect->ledger.paths.blobs;
+    DIR *directory = opendir(blobs);
+    if (directory == NULL)
+        return HX_RAISE(HX_E_SYSTEM, "The directory %s cannot be read.", blobs);
+    int rc = hx_inspect_begin(inspect);
+    for (struct dirent *entry; rc >= 0 && (entry = readdir(directory)) != NULL;) {
+        struct stat info;
+        if (entry->d_name[0] == '.')
+            continue;
+        bool is_named = hx_inspect_is_blob_named(inspect, entry->d_name, &rc);
+        char *path = hx_path_join(blobs, entry->d_name);
+        if (rc >= 0 && !is_named && stat(path, &info) == 0 &&
+            time(NULL) - info.st_mtime > ORPHAN_AGE_S && unlink(path) == 0)
+            report->blobs_removed++;
+        hx_free(path);
+    }
+    if (inspect->ledger.txn != HX_TXN_NONE)
+        hx_ledger_rollback(&inspect->ledger);
+    closedir(directory);
+    return rc < 0 ? HX_TRACE(rc) : 0;
+}
+
+/* The gap, the count and the end of an I/O error's note, in one commit. The ledger's count jumps
+ * over the counter's, so that the copy is not taken for restored again. */
+static int write_meta(struct hx_inspect *inspect, const struct hx_store_gap *gap)
+{
+    struct hx_ledger *ledger = &inspect->ledger;
+    struct hx_id instance;
+    uint64_t count;
+    int rc = hx_ledger_begin(ledger, HX_TXN_SYNCED);
+    if (rc != 0)
+        return HX_E_STORE;
+    if (hx_counter_read(&ledger->counter, &instance, &count) && count > ledger->meta.commits)
+        ledger->meta.commits = count;
+    sqlite3_stmt *stmt = hx_inspect_prepare(
+        inspect, "UPDATE ledger SET restored_from = iif(?1 = 0, restored_from, ?1),"
+                 " restored_to = iif(?1 = 0, restored_to, ?2),"
+                 " restored_until = iif(?1 = 0, restored_until, ?3), io_error = NULL,"
+                 " io_error_at = 0 WHERE id = 1");
+    if (stmt != NULL) {
+        sqlite3_bind_int64(stmt, 1, gap->from.ms);
+        sqlite3_bind_int64(stmt, 2, gap->to.ms);
+        sqlite3_bind_int64(stmt, 3, gap->until.ms);
+    }
+    rc = hx_ledger_run(ledger, stmt);
+    sqlite3_finalize(stmt);
+    char note[128];
+    int len = snprintf(note, sizeof(note), "{\"what\":\"recover\",\"backup_taken_at_ms\":%lld}",
+                       (long long)gap->from.ms);
+    if (rc == 0)
+        rc = hx_row_note(ledger, NULL, HX_HISTORY_NOTE, hx_span(note, (size_t)len));
+    if (rc < 0) {
+        hx_ledger_rollback(ledger);
+        return HX_TRACE(rc);
+    }
+    HX_CRASH_POINT("recover-before-commit");
+    return hx_ledger_commit(ledger) == 0 ? 0 : HX_E_STORE;
+}
+
+static int settle_spools(struct hx_inspect *inspect, struct hx_recover_report *report)
+{
+    struct hx_batcher batcher = {.ledger = &inspect->ledger};
+    int rc = hx_batch_settle_dead(&batcher, &report->spools_applied);
+    hx_aftermath_fini(&batcher.aftermath);
+    return HX_TRACE(rc);
+}
+
+int hx_inspect_recover(struct hx_inspect *inspect, struct hx_wall backup_taken_at,
+                       struct hx_recover_report *ret_report)
+{
+    struct hx_ledger *ledger = &inspect->ledger;
+    struct hx_wall now = hx_clock_now(ledger->options->clock).wall;
+    *ret_report = (struct hx_recover_report){.was_restored_copy = ledger->is_restored_copy};
+    if (ledger->is_restored_copy && backup_taken_at.ms == 0)
+        return HX_RAISE(HX_E_STORE, "This ledger was restored from a copy: tell when the copy was "
+                                    "taken, with --backup-taken-at TIME.");
+    if (backup_taken_at.ms > now.ms)
+        return HX_RAISE(HX_E_STORE, "A copy cannot have been taken in the future.");
+    struct hx_store_gap gap = {.from = backup_taken_at};
+    if (backup_taken_at.ms != 0) {
+        gap.to = now;
+        gap.until.ms = now.ms + CAUTION_MS;
+        ret_report->gap = gap;
+    }
+    int rc = settle_spools(inspect, ret_report);
+    if (rc == 0)
+        rc = write_meta(inspect, &gap);
+    if (rc == 0)
+        rc = remove_orphans(inspect, ret_report);
+    if (rc == 0)
+        hx_ledger_recheck_copy(ledger);
+    return HX_TRACE(rc);
+}

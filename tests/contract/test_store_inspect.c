@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What people see of a ledger, and what verify and recover find in it.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <sqlite3.h>
+
+#include "adapter/store_sqlite/inspect.h"
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "world.h"
+
+static struct hx_inspect *open_inspect(struct world *world)
+{
+    struct hx_inspect *inspect = NULL;
+    int rc = hx_inspect_open(&world->options, &inspect);
+    if (rc < 0)
+        print_error("inspect: %s\n", hx_fault_last()->text);
+    assert_int_equal(rc, 0);
+    return inspect;
+}
+
+static void done(struct hx_store_request *request)
+{
+    if (request->result != HX_STORE_DONE)
+        print_error("%d: %s\n", (int)request->result, request->error);
+    assert_int_equal(request->result, HX_STORE_DONE);
+    hx_store_request_free(request);
+}
+
+static struct hx_record succeed(struct world *world, struct hx_store *store,
+                                const struct hx_record *record, struct hx_span bytes)
+{
+    struct hx_record next = *record;
+    next.state = HX_OP_SUCCEEDED;
+    next.reason = HX_REASON_ANSWERED;
+    next.attempt.state = HX_ATTEMPT_CONFIRMED;
+    next.outcome.kind = HX_OUTCOME_RESULT;
+    next.outcome.size = bytes.len;
+    next.outcome.bytes = bytes;
+    hx_hasher_begin(world->hasher);
+    hx_hasher_add(world->hasher, bytes);
+    next.outcome.digest = hx_hasher_end(world->hasher);
+    done(world_update(store, &next, record->fence));
+    return next;
+}
+
+struct seen {
+    unsigned count;
+    struct hx_id ids[64];
+};
+
+static bool see(void *context, const struct hx_store_found *found)
+{
+    struct seen *seen = context;
+    assert_true(seen->count < 64);
+    seen->ids[seen->count++] = found->record.id;
+    return true;
+}
+
+static void lists_by_filter(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record records[10];
+    for (unsigned i = 0; i < 10; i++) {
+        records[i] = world_record(world, 0, i);
+        records[i].tool = i % 2 == 0 ? HX_SPAN_LIT("charge_card") : HX_SPAN_LIT("send_mail");
+        done(world_insert(store, &records[i]));
+        if (i < 4)
+            succeed(world, store, &records[i], HX_SPAN_LIT("{}"));
+        world->now.wall.ms += 1000;
+    }
+    done(world_touch(store, &records[9].id, (struct hx_store_touch){.set_needs_human = true}));
+    struct hx_inspect *inspect = open_inspect(world);
+    struct {
+        struct hx_inspect_filter filter;
+        unsigned expected;
+    } cases[] = {
+        {{.limit = 0}, 10},
+        {{.states = 1U << HX_OP_SUCCEEDED}, 4},
+        {{.states = 1U << HX_OP_RUNNING}, 6},
+        {{.tool_glob = "charge*"}, 5},
+        {{.tool_glob = "charge"}, 0},
+        {{.principal = "1000", .server = "bank"}, 10},
+        {{.principal = "1001"}, 0},
+        {{.since = records[8].created.wall}, 2},
+        {{.until = records[2].created.wall}, 2},
+        {{.needs_human = true}, 0}, /* it is not unknown */
+        {{.limit = 3}, 3},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct seen seen = {0};
+        assert_int_equal(hx_inspect_list(inspect, &cases[i].filter, see, &seen, NULL), 0);
+        if (seen.count != cases[i].expected)
+            print_error("case %zu\n", i);
+        assert_int_equal(seen.count, cases[i].expected);
+    }
+    struct hx_inspect_filter paged = {.limit = 4, .is_newest_first = true};
+    struct seen seen = {0};
+    do {
+        int rc = hx_inspect_list(inspect, &paged, see, &seen, &paged.after);
+        assert_int_equal(rc, 0);
+    } while (paged.after != 0);
+    assert_int_equal(seen.count, 10);
+    for (unsigned i = 0; i < 10; i++)
+        assert_memory_equal(&seen.ids[i], &records[9 - i].id, sizeof(struct hx_id));
+    hx_inspect_close(inspect);
+}
+
+static void finds_by_what_people_have(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 7);
+    done(world_insert(store, &record));
+    struct hx_inspect *inspect = open_inspect(world);
+    struct hx_arena arena;
+    struct hx_store_found found;
+    char text[HX_ID_TEXT_SIZE];
+    hx_id_format(&record.id, text);
+    hx_arena_init(&arena, 1 << 20);
+    assert_int_equal(hx_inspect_by_text(inspect, hx_span_cstr(text), &arena, &found), 1);
+    assert_memory_equal(&found.record.id, &record.id, sizeof(record.id));
+    assert_int_equal(found.owner_fact, HX_OWNER_ALIVE);
+    assert_int_equal(hx_inspect_by_text(inspect, hx_span(text + 28, 8), &arena, &found), 1);
+    assert_int_equal(hx_inspect_by_text(inspect, HX_SPAN_LIT("key-7"), &arena, &found), 1);
+    assert_int_equal(hx_inspect_by_text(inspect, HX_SPAN_LIT("key-8"), &arena, &found), 0);
+    assert_int_equal(hx_inspect_by_id(inspect, &record.effect_key, &arena, &found), 0);
+    hx_arena_fini(&arena);
+    hx_inspect_close(inspect);
+}
+
+struct lines {
+    unsigned count;
+    char text[16][64];
+};
+
+static bool see_line(void *context, const struct hx_history_line *line)
+{
+    struct lines *lines = context;
+    assert_true(lines->count < 16);
+    assert_int_equal(line->seq, lines->count + 1);
+    snprintf(lines->text[lines->count++], 64, "%s %s>%s %s %u", line->what,
+             hx_op_state_name(line->from), hx_op_state_name(line->to), hx_reason_name(line->reason),
+             line->attempt);
+    return true;
+}
+
+static void tells_history_and_attempts(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    done(world_insert(store, &record));
+    struct hx_record second = record;
+    second.attempt.number = 2;
+    second.fence = 2;
+    second.reason = HX_REASON_TAKEN_OVER;
+    done(world_update(store, &second, 1));
+    world->now.wall.ms += 5;
+    done(world_mark(world, store, &second));
+    struct hx_record third = second;
+    third.attempt.number = 3;
+    third.fence = 3;
+    third.earlier.open = 1;
+    third.reason = HX_REASON_SENT_AGAIN;
+    snprintf(third.attempt.transport, sizeof(third.attempt.transport), "transport-x");
+    done(world_update(store, &third, 2));
+    struct hx_store_request *note = hx_store_request_new(HX_STORE_NOTE, NULL);
+    note->record.id = record.id;
+    note->note = HX_SPAN_LIT("{\"what\":\"repeat\"}");
+    done(world_run(store, note));
+    succeed(world, store, &third, HX_SPAN_LIT("{}"));
+    struct hx_inspect *inspect = open_inspect(world);
+    struct lines lines = {0};
+    assert_int_equal(hx_inspect_history(inspect, 1, see_line, &lines), 0);
+    static const char *const expected[] = {
+        "insert absent>running claimed 1", "update running>running taken_over 2",
+        "mark running>running none 2",     "update running>running sent_again 3",
+        "note running>running none 3",     "update running>succeeded answered 3",
+    };
+    assert_int_equal(lines.count, 6);
+    for (unsigned i = 0; i < 6; i++)
+        assert_string_equal(lines.text[i], expected[i]);
+    struct hx_inspect_attempt attempts[8];
+    uint32_t count;
+    assert_int_equal(hx_inspect_attempts(inspect, 1, attempts, 8, &count), 0);
+    assert_int_equal(count, 3);
+    assert_int_equal(attempts[0].state, HX_ATTEMPT_DEAD);
+    assert_false(attempts[0].is_marked);
+    assert_int_equal(attempts[1].state, HX_ATTEMPT_OPEN);
+    assert_true(attempts[1].is_marked);
+    assert_int_equal(attempts[1].marked.ms, world->now.wall.ms);
+    assert_int_equal(attempts[2].state, HX_ATTEMPT_CONFIRMED);
+    assert_string_equal(attempts[2].transport, "transport-x");
+    hx_inspect_close(inspect);
+}
+
+struct findings {
+    unsigned problems;
+    unsigned notes;
+    char text[4096]; /* everything that was found */
+};
+
+static void hear(void *context, bool is_problem, const char *text)
+{
+    struct findings *findings = context;
+    findings->problems += is_problem;
+    findings->notes += !is_problem;
+    size_t len = strlen(findings->text);
+    snprintf(findings->text + len, sizeof(findings->text) - len, "%s\n", text);
+}
+
+static struct findings verify(struct world *world)
+{
+    struct findings findings = {0};
+    struct hx_verify_listener listener = {.finding = hear, .context = &findings};
+    struct hx_verify_report report;
+    struct hx_inspect *inspect = open_inspect(world);
+    int rc = hx_inspect_verify(inspect, &listener, &report);
+    if (rc < 0)
+        print_error("verify: %s\n", hx_fault_last()->text);
+    assert_int_equal(rc, 0);
+    assert_int_equal(report.problems, findings.problems);
+    hx_inspect_close(inspect);
+    return findings;
+}
+
+static void fill(struct world *world, struct hx_store *store)
+{
+    static char large[HX_STORE_INLINE_MAX + 100];
+    for (unsigned i = 0; i < 6; i++) {
+        struct hx_record record = world_record(world, 0, i);
+        done(world_insert(store, &record));
+        size_t sizes[] = {2, 5000, sizeof(large)};
+        memset(large, 'a' + (int)i, sizeof(large));
+        if (i < 3)
+            succeed(world, store, &record, hx_span(large, sizes[i]));
+    }
+}
+
+static void a_sound_ledger_verifies(void **state)
+{
+    struct world *world = *state;
+    fill(world, world_open(world, 0));
+    struct findings findings = verify(world);
+    if (findings.problems + findings.notes > 0)
+        print_error("%s\n", findings.text);
+    assert_int_equal(findings.problems, 0);
+    assert_int_equal(findings.notes, 0);
+}
+
+/* Only a test may open the database beside Hapax, and only while nobody uses it. */
+static void spoil(struct world *world, const char *sql)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(world->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static void verify_finds_what_is_wrong(void **state)
+{
+    struct world *world = *state;
+    static const struct {
+        const char *sql;
+        const char *needle;
+    } cases[] = {
+        {"UPDATE op SET state = 99 WHERE row = 4", "state"},
+        {"UPDATE op SET outcome = x'00' WHERE row = 1", "digest"},
+        {"DELETE FROM payload", "payload"},
+        {"UPDATE op SET outcome_blob = outcome_blob + 1 WHERE row = 3", "stored result"},
+        {"UPDATE op SET hot = 0 WHERE row = 5", "would not meet it"},
+        {"UPDATE op SET tool = 'other' WHERE row = 5", "do not belong together"},
+        {"UPDATE op SET attempt_state = 0, attempt = 0 WHERE row = 5", "no open attempt"},
+        {"DELETE FROM history WHERE op = 2", "no history"},
+        {"INSERT INTO history SELECT 77, seq, at, who, kind, from_state, to_state, reason, fence,"
+         " attempt, attempt_state, earlier, text FROM history WHERE op = 1",
+         "not there"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct world *fresh = world_new(WORLD_SQLITE);
+        fill(fresh, world_open(fresh, 0));
+        world_close(fresh, 0);
+        spoil(fresh, cases[i].sql);
+        struct findings findings = verify(fresh);
+        if (findings.problems == 0 || strstr(findings.text, cases[i].needle) == NULL)
+            print_error("case %zu: %u problems: %s\n", i, findings.problems, findings.text);
+        assert_true(findings.problems > 0);
+        world_free(fresh);
+    }
+    (void)world;
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    char bytes[65536];
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(in >= 0 && out >= 0);
+    for (ssize_t len; (len = read(in, bytes, sizeof(bytes))) > 0;)
+        assert_int_equal(write(out, bytes, (size_t)len), len);
+    close(in);
+    close(out);
+}
+
+static void a_restored_copy_is_noticed(void **state)
+{
+    struct world *world = *state;
+    char copy[160], wal[160];
+    struct hx_store *store = world_open(world, 0);
+    fill(world, store);
+    world_close(world, 0);
+    snprintf(copy, sizeof(copy), "%s/copy", world->directory);
+    snprintf(wal, sizeof(wal), "%s-wal", world->path);
+    copy_file(world->path, copy);
+    struct hx_wall taken_at = world->now.wall;
+    world->now.wall.ms += 3600000;
+    store = world_open(world, 0);
+    assert_null(store->ops->refusal(store));
+    struct hx_record lost = world_record(world, 0, 20);
+    done(world_insert(store, &lost));
+    world_close(world, 0);
+    copy_file(copy, world->path);
+    unlink(wal);
+    store = world_open(world, 0);
+    const char *refusal = store->ops->refusal(store);
+    assert_non_null(refusal);
+    assert_non_null(strstr(refusal, "hapax ops recover --backup-taken-at"));
+    assert_true(verify(world).problems > 0);
+    struct hx_inspect *inspect = open_inspect(world);
+    struct hx_recover_report report;
+    assert_true(hx_inspect_recover(inspect, (struct hx_wall){0}, &report) < 0);
+    assert_int_equal(hx_inspect_recover(inspect, taken_at, &report), 0);
+    assert_true(report.was_restored_copy);
+    hx_inspect_close(inspect);
+    /* The running gateway notices by itself, within a second or with its next commit. */
+    for (unsigned i = 0; i < 1000000 && store->ops->refusal(store) != NULL; i++)
+        hx_store_request_free(world_find_id(store, &lost.id));
+    assert_null(store->ops->refusal(store));
+    struct hx_store_gap gap = store->ops->gap(store);
+    assert_int_equal(gap.from.ms, taken_at.ms);
+    assert_int_equal(gap.to.ms, world->now.wall.ms);
+    assert_true(gap.until.ms > gap.to.ms);
+    world_close(world, 0);
+    store = world_open(world, 0);
+    assert_null(store->ops->refusal(store));
+    assert_int_equal(store->ops->gap(store).from.ms, taken_at.ms);
+    assert_int_equal(verify(world).problems, 0);
+}
+
+static void recover_applies_spools(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    done(world_insert(store, &record));
+    struct hx_store_request *spool = hx_store_request_new(HX_STORE_SPOOL, NULL);
+    spool->record = record;
+    spool->record.state = HX_OP_SUCCEEDED;
+    spool->record.attempt.state = HX_ATTEMPT_CONFIRMED;
+    spool->record.outcome.kind = HX_OUTCOME_RESULT;
+    spool->record.outcome.bytes = HX_SPAN_LIT("{}");
+    spool->record.outcome.size = 2;
+    spool->expected_fence = 1;
+    done(world_run(store, spool));
+    world_kill(world, 0);
+    struct findings findings = verify(world);
+    assert_int_equal(findings.problems, 0);
+    assert_int_equal(findings.notes, 1);
+    struct hx_inspect *inspect = open_inspect(world);
+    struct hx_recover_report report;
+    assert_int_equal(hx_inspect_recover(inspect, (struct hx_wall){0}, &report), 0);
+    assert_int_equal(report.spools_applied, 1);
+    struct hx_arena arena;
+    struct hx_store_found found;
+    hx_arena_init(&arena, 1 << 20);
+    assert_int_equal(hx_inspect_by_id(inspect, &record.id, &arena, &found), 1);
+    assert_int_equal(found.record.state, HX_OP_SUCCEEDED);
+    struct hx_inspect_facts facts;
+    assert_int_equal(hx_inspect_facts(inspect, &facts), 0);
+    assert_int_equal(facts.counts[HX_OP_SUCCEEDED], 1);
+    hx_arena_fini(&arena);
+    hx_inspect_close(inspect);
+    assert_int_equal(verify(world).notes, 0);
+}
+
+static int setup(void **state)
+{
+    *state = world_new(WORLD_SQLITE);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    *state = world_free(*state);
+    return 0;
+}
+
+#define ON_WORLD(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_WORLD(lists_by_filter),
+        ON_WORLD(finds_by_what_people_have),
+        ON_WORLD(tells_history_and_attempts),
+        ON_WORLD(a_sound_ledger_verifies),
+        ON_WORLD(verify_finds_what_is_wrong),
+        ON_WORLD(a_restored_copy_is_noticed),
+        ON_WORLD(recover_applies_spools),
+    };
+    return cmocka_run_group_tests_name("store inspection", tests, NULL, NULL);
+}
