@@ -308,9 +308,8 @@ static void test_a_reader_that_leaves_midway_cuts_the_message(void **state)
     for_each_way(reader_leaves_midway);
 }
 
-static bool has_all_written(void *arg)
+static bool has_all_written(struct fixture *fixture)
 {
-    struct fixture *fixture = arg;
     char bytes[30000];
 
     /* A slow reader: a little at each turn. */
@@ -326,7 +325,10 @@ static void slow_reader(enum way way)
     fixture_init(&fixture, way);
     answer(&fixture, 1 << 20, 1);
     answer(&fixture, 300000, 2);
-    process_kit_until(&fixture.kit, has_all_written, &fixture, "a slow reader");
+    for (unsigned turns = 0; !has_all_written(&fixture); turns++) {
+        assert_true(turns < 10000);
+        assert_int_equal(hx_loop_run_once(fixture.kit.loop, 0), 0);
+    }
     expect_tag(&fixture, HX_PEER_WRITTEN, 1);
     expect_tag(&fixture, HX_PEER_WRITTEN, 2);
     expect_none(&fixture, HX_PEER_READER_GONE);
