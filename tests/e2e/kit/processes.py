@@ -69,6 +69,16 @@ def zombies_of(pids):
     return found
 
 
+def holds_file(pid, prefix):
+    try:
+        return any(
+            os.readlink(f"/proc/{pid}/fd/{fd}").startswith(prefix)
+            for fd in os.listdir(f"/proc/{pid}/fd")
+        )
+    except OSError:
+        return False
+
+
 def holds_database(pid, directory):
     """The database or its companions of SQLite; a reaper has a lock file beside them open."""
     names = [os.path.join(directory, "ledger.db" + tail) for tail in ("", "-wal", "-shm")]
