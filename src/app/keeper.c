@@ -271,6 +271,8 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
     enum { RULES_ARENA_MAX = 16 * 1024 * 1024 };
     struct keeper *keeper = arg;
     struct hx_log_options log = hx_settings_log_options(keeper->settings);
+    /* A file that may not grow is a full disk: an error to report, not a death. */
+    signal(SIGXFSZ, SIG_IGN);
     hx_clock_os_init(&keeper->clock);
     hx_list_init(&keeper->upstream_inbox);
     hx_list_init(&keeper->downstream_inbox);

@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include "base/crash.h"
+
 enum { POLL_MS = 200 };
 
 static void persist(struct hx_work *work)
@@ -26,6 +28,7 @@ static void persist(struct hx_work *work)
     }
     if (op->next.state == HX_OP_RUNNING)
         work->generation = work->gateway->link.generation;
+    HX_CRASH_POINT("persist-asked");
     hx_store_submit_for_work(work, request);
 }
 
@@ -161,6 +164,7 @@ void hx_work_send_now(struct hx_work *work)
     work->route = route;
     work->is_cancel_forwarded = false;
     arm_limits(work);
+    HX_CRASH_POINT("marked-not-sent");
     hx_link_send(gateway, &line, route->id);
     hx_buf_fini(&line);
 }
@@ -212,7 +216,9 @@ static void answer_caller(struct hx_work *work, struct hx_call *call, enum hx_an
         read_payload(work);
         return;
     }
+    HX_CRASH_POINT("caller-unanswered");
     hx_call_answer(call, answer, hx_op_answered_record(&work->op));
+    HX_CRASH_POINT("caller-answered");
 }
 
 static void answer_all(struct hx_work *work, enum hx_answer answer)
@@ -225,6 +231,7 @@ static void answer_all(struct hx_work *work, enum hx_answer answer)
         hx_ask_withdraw(work->gateway, work->ask);
     struct hx_list *node;
     answer = with_live_bytes(work, answer);
+    HX_CRASH_POINT("outcome-unanswered");
     while ((node = hx_list_first(&work->calls)) != NULL)
         hx_call_answer(hx_container_of(node, struct hx_call, node), answer,
                        hx_op_answered_record(&work->op));

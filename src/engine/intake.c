@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 static void enter_gate(struct hx_call *call);
-static void decide(struct hx_call *call);
 
 static void on_wait_over(struct hx_timer *timer)
 {
@@ -222,7 +221,7 @@ void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
 }
 
 /* The ledger's rows for this call: that of its key or of the operation it follows, and its twins. */
-static void find(struct hx_call *call)
+void hx_intake_find(struct hx_call *call)
 {
     struct hx_store_request *request = hx_store_make(call->gateway, HX_STORE_FIND);
     request->find_identity = call->is_following || call->wanted.key_source != HX_KEY_NONE;
@@ -239,7 +238,7 @@ static void enter_gate(struct hx_call *call)
     struct hx_gateway *gateway = call->gateway;
     struct hx_span key = hx_span((const char *)call->wanted.twin.bytes, HX_DIGEST_SIZE);
     if (call->gate != NULL) {
-        find(call);
+        hx_intake_find(call);
         return;
     }
     struct hx_map_node *node = hx_map_find(&gateway->gates, key);
@@ -254,7 +253,7 @@ static void enter_gate(struct hx_call *call)
     call->gate = hx_container_of(node, struct hx_gate, node);
     if (call->gate->inside == NULL) {
         call->gate->inside = call;
-        find(call);
+        hx_intake_find(call);
     } else {
         call->stage = HX_CALL_GATED;
         hx_list_append(&call->gate->waiting, &call->node);
@@ -271,7 +270,7 @@ void hx_intake_leave_gate(struct hx_call *call)
     struct hx_list *node = hx_list_take_first(&gate->waiting);
     gate->inside = node ? hx_container_of(node, struct hx_call, node) : NULL;
     if (gate->inside != NULL) {
-        find(gate->inside);
+        hx_intake_find(gate->inside);
         return;
     }
     hx_map_remove(&gateway->gates, &gate->node);
@@ -315,7 +314,7 @@ static bool needs_upstream(struct hx_gateway *gateway, const struct hx_record *r
     }
 }
 
-static void go_to_row(struct hx_call *call, const struct hx_candidate *candidate)
+void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candidate)
 {
     struct hx_gateway *gateway = call->gateway;
     struct hx_work *work = hx_work_find(gateway, &candidate->record->id);
@@ -338,7 +337,7 @@ static void go_to_row(struct hx_call *call, const struct hx_candidate *candidate
     go_to_work(call, work);
 }
 
-static void begin_new(struct hx_call *call)
+void hx_intake_begin_new(struct hx_call *call)
 {
     struct hx_gateway *gateway = call->gateway;
     drop_found(call);
@@ -358,7 +357,7 @@ void hx_intake_upstream_ready(struct hx_call *call)
 {
     if (call->must_find_again) {
         call->must_find_again = false;
-        find(call);
+        hx_intake_find(call);
         return;
     }
     struct hx_work *work = hx_work_new_absent(call);
@@ -370,61 +369,10 @@ void hx_intake_upstream_failed(struct hx_call *call)
     if (call->must_find_again) {
         /* A row exists; what it says is better than "unavailable". */
         call->must_find_again = false;
-        find(call);
+        hx_intake_find(call);
         return;
     }
     hx_call_refuse(call, HX_ANSWER_UPSTREAM_UNAVAILABLE, NULL);
-}
-
-static void adopt(struct hx_call *call, const struct hx_candidate *candidate)
-{
-    struct hx_store_request *request = hx_store_make(call->gateway, HX_STORE_TOUCH);
-    request->record.id = candidate->record->id;
-    request->touch = (struct hx_store_touch){
-        .adopt = true,
-        .expect_adoptions = true,
-        .seen_adoptions = candidate->record->adoptions,
-        .add_repeats = 1,
-        .holder = call->wanted.holder,
-    };
-    if (call->wanted.key_source != HX_KEY_NONE) {
-        /* A client that retries with a key what it first sent without: from now on the operation is
-         * known under that key, or the same key would run a second time later. */
-        request->touch.rekey = true;
-        request->record.identity = call->wanted.identity;
-        request->record.key = hx_arena_dup(&request->arena, call->wanted.key);
-        request->record.key_source = call->wanted.key_source;
-        request->record.first_sent = call->wanted.first_sent;
-    }
-    call->is_adopted = true;
-    call->adopted = candidate;
-    call->stage = HX_CALL_ADOPTING;
-    hx_store_submit_for_call(call, request);
-}
-
-void hx_intake_adopted(struct hx_call *call, struct hx_store_request *done)
-{
-    enum hx_store_result result = done->result;
-    char error[sizeof(done->error)];
-    memcpy(error, done->error, sizeof(error));
-    hx_store_request_free(done);
-    if (result == HX_STORE_NOT_DONE) {
-        hx_call_refuse(call, HX_ANSWER_LEDGER_UNAVAILABLE, error);
-        return;
-    }
-    if (result == HX_STORE_STALE) {
-        call->is_adopted = false;
-        find(call);
-        return;
-    }
-    struct hx_gateway *gateway = call->gateway;
-    struct hx_work *work = hx_work_find(gateway, &call->adopted->record->id);
-    struct hx_record *record = work ? &work->op.durable : call->adopted->record;
-    record->adoptions++;
-    record->holder = call->wanted.holder;
-    if (call->wanted.key_source != HX_KEY_NONE && record->key_source == HX_KEY_NONE)
-        hx_work_rekey(work, record, &call->wanted);
-    go_to_row(call, call->adopted);
 }
 
 static void conflict(struct hx_call *call)
@@ -450,7 +398,7 @@ static void own_row(struct hx_call *call)
         touch->touch.add_repeats = 1;
         hx_store_submit_quiet(call->gateway, touch);
     }
-    go_to_row(call, candidate);
+    hx_intake_go_to_row(call, candidate);
 }
 
 static bool is_key_acceptable(struct hx_call *call)
@@ -472,118 +420,6 @@ static bool is_key_acceptable(struct hx_call *call)
         return false;
     }
     return false;
-}
-
-static void look_at_candidate(struct hx_call *call, struct hx_candidate *candidate)
-{
-    struct hx_gateway *gateway = call->gateway;
-    struct hx_downstream *client = gateway->ports.downstream;
-    struct hx_work *work = hx_work_find(gateway, &candidate->record->id);
-    if (work == NULL || hx_list_is_empty(&work->calls))
-        return;
-    candidate->has_live_waiter = !gateway->is_client_gone && client->ops->is_reader_alive(client);
-    candidate->is_same_line = true;
-    hx_list_for_each (node, &work->calls) {
-        const struct hx_call *waiter = hx_container_of(node, struct hx_call, node);
-        /* Measured at the arrival of this call: time that it spent waiting for its turn is no sign
-         * that the other one was given up. */
-        int64_t waited_ms = hx_mono_since_ms(call->arrived.mono, waiter->arrived.mono);
-        if (waited_ms > candidate->waited_ms)
-            candidate->waited_ms = waited_ms;
-    }
-}
-
-/* Could somebody in another process still be waiting, and would that change the decision? */
-static bool must_ask(const struct hx_call *call, const struct hx_candidate *candidate)
-{
-    const struct hx_record *record = candidate->record;
-    bool is_elsewhere =
-        !hx_id_is_nil(&record->holder) && !hx_id_eq(&record->holder, &call->wanted.holder);
-    bool matters =
-        !hx_op_state_is_final(record->state) || hx_record_delivery(record) != HX_DELIVERY_SENT;
-    return is_elsewhere && matters && call->gateway->ports.neighbours != NULL;
-}
-
-static void ask_neighbours(struct hx_call *call)
-{
-    struct hx_gateway *gateway = call->gateway;
-    struct hx_neighbourhood *neighbours = gateway->ports.neighbours;
-    call->stage = HX_CALL_ASKING;
-    for (uint32_t i = 0; i < call->candidate_count; i++) {
-        struct hx_candidate *candidate = &call->candidates[i];
-        look_at_candidate(call, candidate);
-        if (!must_ask(call, candidate))
-            continue;
-        struct hx_question *question = hx_new(struct hx_question);
-        question->ticket = ++gateway->next_ticket;
-        question->call = call;
-        question->candidate = i;
-        hx_map_insert(&gateway->questions, &question->node,
-                      hx_span((const char *)&question->ticket, sizeof(question->ticket)));
-        call->questions_open++;
-        neighbours->ops->ask(neighbours, &candidate->record->holder, &candidate->record->id,
-                             question->ticket);
-    }
-    if (call->questions_open == 0)
-        decide(call);
-}
-
-void hx_intake_neighbour(struct hx_gateway *gateway, uint64_t ticket, bool is_live)
-{
-    struct hx_map_node *node =
-        hx_map_find(&gateway->questions, hx_span((const char *)&ticket, sizeof(ticket)));
-    if (node == NULL)
-        return;
-    struct hx_question *question = hx_container_of(node, struct hx_question, node);
-    struct hx_call *call = question->call;
-    uint32_t candidate = question->candidate;
-    hx_map_remove(&gateway->questions, node);
-    hx_free(question);
-    if (call == NULL)
-        return;
-    call->candidates[candidate].has_live_waiter |= is_live;
-    if (--call->questions_open == 0)
-        decide(call);
-}
-
-static void decide(struct hx_call *call)
-{
-    const struct hx_contract *contract = &call->wanted.contract;
-    struct hx_twin twins[HX_STORE_TWINS_MAX];
-    for (uint32_t i = 0; i < call->candidate_count; i++) {
-        const struct hx_candidate *candidate = &call->candidates[i];
-        twins[i] = (struct hx_twin){candidate->record, candidate->has_live_waiter,
-                                    candidate->is_same_line, candidate->waited_ms};
-    }
-    struct hx_repeat_decision decision =
-        call->wanted.key_source == HX_KEY_NONE
-            ? hx_repeat_decide(contract, twins, call->candidate_count, &call->gateway->now)
-            : hx_repeat_decide_fresh_key(contract, twins, call->candidate_count,
-                                         &call->gateway->now);
-    switch (decision.verdict) {
-    case HX_REPEAT_FRESH_WARN:
-        hx_tell(call->gateway, HX_TELL_WARN, "fresh_key_on_unresolved", "tool=%s",
-                call->tool->name);
-        begin_new(call);
-        return;
-    case HX_REPEAT_NEW:
-        begin_new(call);
-        return;
-    case HX_REPEAT_ADOPT:
-        adopt(call, &call->candidates[decision.index]);
-        return;
-    case HX_REPEAT_SUSPECT:
-        hx_call_refuse(call, HX_ANSWER_REPEAT_SUSPECTED, NULL);
-        return;
-    case HX_REPEAT_NEEDS_KEY:
-        hx_call_refuse(call, HX_ANSWER_KEY_REQUIRED, NULL);
-        return;
-    case HX_REPEAT_FRESH_ASK:
-    case HX_REPEAT_FRESH_REFUSE:
-        hx_call_refuse(call, HX_ANSWER_REPEAT_SUSPECTED,
-                       "An equal call under another key is not resolved yet.");
-        return;
-    }
 }
 
 void hx_intake_found(struct hx_call *call, struct hx_store_request *found)
@@ -621,5 +457,5 @@ void hx_intake_found(struct hx_call *call, struct hx_store_request *found)
     else if (call->is_following)
         hx_call_refuse(call, HX_ANSWER_KEY_EXPIRED, NULL);
     else if (call->wanted.key_source == HX_KEY_NONE || is_key_acceptable(call))
-        ask_neighbours(call);
+        hx_intake_ask_neighbours(call);
 }

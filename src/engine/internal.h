@@ -378,6 +378,9 @@ void hx_call_answer_error(struct hx_call *call, struct hx_span error);
 void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
                const struct hx_mcp_call *parsed, struct hx_tool *tool);
 void hx_intake_again(struct hx_call *call);
+void hx_intake_find(struct hx_call *call);
+void hx_intake_begin_new(struct hx_call *call);
+void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candidate);
 void hx_intake_found(struct hx_call *call, struct hx_store_request *found);
 void hx_intake_adopted(struct hx_call *call, struct hx_store_request *done);
 void hx_intake_neighbour(struct hx_gateway *gateway, uint64_t ticket, bool is_live);
@@ -387,7 +390,15 @@ void hx_intake_leave_gate(struct hx_call *call);
 /* Takes the call out of wherever it waits and frees it with its request. */
 void hx_call_forget(struct hx_call *call);
 
-/* work.c: operations in hand. */
+/* twins.c: equal operations. */
+void hx_intake_ask_neighbours(struct hx_call *call);
+
+/* work.c: operations in hand; limits.c: their clocks; work_ledger.c: what the ledger answers. */
+void hx_work_set_timers(struct hx_work *work);
+struct hx_span hx_work_keep_span(struct hx_work *work, struct hx_span span);
+/* Makes the work own everything that a record points at. */
+struct hx_record hx_work_keep_record(struct hx_work *work, const struct hx_record *record);
+void hx_work_look_again_later(struct hx_work *work);
 struct hx_work *hx_work_new_absent(struct hx_call *call);
 struct hx_work *hx_work_load(struct hx_gateway *gateway, const struct hx_record *record);
 struct hx_work *hx_work_find(struct hx_gateway *gateway, const struct hx_id *id);

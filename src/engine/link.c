@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#include "base/crash.h"
+
 static void fail_waiting(struct hx_gateway *gateway);
 
 static void on_restart(struct hx_timer *timer)
@@ -350,6 +352,7 @@ static void on_fate(struct hx_gateway *gateway, const struct hx_peer_event *even
         return;
     struct hx_work *work = route->work;
     if (event->type == HX_PEER_FIRST_BYTE) {
+        HX_CRASH_POINT("first-byte-left");
         route->has_first_byte = true;
         hx_work_event(work, HX_EV_FIRST_BYTE);
     } else if (event->type == HX_PEER_NOT_SENT) {

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "base/crash.h"
 #include "wire/skim.h"
 
 /* The request went to a server that is gone, or could not be started at all. */
@@ -205,6 +206,7 @@ static void answer_work(struct hx_gateway *gateway, struct hx_route *route,
     event.reason = HX_REASON_ANSWERED;
     /* The outcome's bytes are in this line, so the work keeps it. */
     hx_buf_fini(&work->reply);
+    HX_CRASH_POINT("reply-not-stored");
     work->reply = *line;
     hx_buf_init(line, line->len_max);
     hx_work_step(work, &event, NULL);

@@ -7,11 +7,9 @@
  */
 #include "engine/internal.h"
 
-enum { POLL_MS = 200, STEPS_MAX = 64 };
+enum { STEPS_MAX = 64 };
 
-/* ---- memory ---- */
-
-static struct hx_span keep_span(struct hx_work *work, struct hx_span span)
+struct hx_span hx_work_keep_span(struct hx_work *work, struct hx_span span)
 {
     if (hx_span_is_absent(span))
         return span;
@@ -21,24 +19,18 @@ static struct hx_span keep_span(struct hx_work *work, struct hx_span span)
 }
 
 /* Makes the work own everything that a record points at. */
-static struct hx_record keep_record(struct hx_work *work, const struct hx_record *record)
+struct hx_record hx_work_keep_record(struct hx_work *work, const struct hx_record *record)
 {
     struct hx_record kept = *record;
-    kept.tenant = keep_span(work, record->tenant);
-    kept.principal = keep_span(work, record->principal);
-    kept.server = keep_span(work, record->server);
-    kept.tool = keep_span(work, record->tool);
-    kept.key = keep_span(work, record->key);
-    kept.arguments = keep_span(work, record->arguments);
-    kept.outcome.bytes = keep_span(work, record->outcome.bytes);
+    kept.tenant = hx_work_keep_span(work, record->tenant);
+    kept.principal = hx_work_keep_span(work, record->principal);
+    kept.server = hx_work_keep_span(work, record->server);
+    kept.tool = hx_work_keep_span(work, record->tool);
+    kept.key = hx_work_keep_span(work, record->key);
+    kept.arguments = hx_work_keep_span(work, record->arguments);
+    kept.outcome.bytes = hx_work_keep_span(work, record->outcome.bytes);
     return kept;
 }
-
-static void on_limit(struct hx_timer *timer);
-static void on_idle(struct hx_timer *timer);
-static void on_cancel_unanswered(struct hx_timer *timer);
-static void on_look(struct hx_timer *timer);
-static void on_poll(struct hx_timer *timer);
 
 static struct hx_work *new_work(struct hx_gateway *gateway, const struct hx_id *id)
 {
@@ -52,11 +44,7 @@ static struct hx_work *new_work(struct hx_gateway *gateway, const struct hx_id *
     hx_list_init(&work->ready_node);
     hx_buf_init(&work->message, gateway->options.message_max);
     hx_buf_init(&work->reply, gateway->options.message_max);
-    work->limit.fire = on_limit;
-    work->idle.fire = on_idle;
-    work->cancel.fire = on_cancel_unanswered;
-    work->look.fire = on_look;
-    work->poll.fire = on_poll;
+    hx_work_set_timers(work);
     work->op.durable.id = *id;
     hx_list_append(&gateway->works, &work->node);
     hx_map_insert(&gateway->works_by_id, &work->by_id,
@@ -67,7 +55,7 @@ static struct hx_work *new_work(struct hx_gateway *gateway, const struct hx_id *
 struct hx_work *hx_work_new_absent(struct hx_call *call)
 {
     struct hx_work *work = new_work(call->gateway, &call->wanted.id);
-    struct hx_record record = keep_record(work, &call->wanted);
+    struct hx_record record = hx_work_keep_record(work, &call->wanted);
     hx_op_init_absent(&work->op, &record);
     work->tool = call->tool;
     work->twin_seen = call->twin_seen;
@@ -78,7 +66,7 @@ struct hx_work *hx_work_new_absent(struct hx_call *call)
 struct hx_work *hx_work_load(struct hx_gateway *gateway, const struct hx_record *record)
 {
     struct hx_work *work = new_work(gateway, &record->id);
-    struct hx_record kept = keep_record(work, record);
+    struct hx_record kept = hx_work_keep_record(work, record);
     hx_op_init_loaded(&work->op, &kept);
     work->tool = hx_tool_get(gateway, kept.tool);
     work->is_told = kept.is_told_pending;
@@ -97,7 +85,7 @@ void hx_work_rekey(struct hx_work *work, struct hx_record *record, const struct 
     record->identity = wanted->identity;
     record->key_source = wanted->key_source;
     record->first_sent = wanted->first_sent;
-    record->key = work ? keep_span(work, wanted->key) : wanted->key;
+    record->key = work ? hx_work_keep_span(work, wanted->key) : wanted->key;
     if (work != NULL && work->op.phase != HX_PHASE_IDLE) {
         work->op.next.identity = record->identity;
         work->op.next.key = record->key;
@@ -161,13 +149,11 @@ static bool has_nothing_left(const struct hx_work *work)
     return !is_busy && !is_needed && !is_ours_left;
 }
 
-static void look_again_later(struct hx_work *work)
+void hx_work_look_again_later(struct hx_work *work)
 {
     if (hx_list_is_empty(&work->ready_node))
         hx_list_append(&work->gateway->ready, &work->ready_node);
 }
-
-/* ---- events ---- */
 
 struct hx_facts hx_facts_of(struct hx_gateway *gateway, const struct hx_record *record,
                             enum hx_owner_fact owner, bool is_sender_gone, bool is_epoch_current)
@@ -261,7 +247,7 @@ void hx_work_step(struct hx_work *work, const struct hx_event *event, struct hx_
     for (unsigned i = 0; i < effects.count; i++)
         hx_effect_run(work, &effects.items[i], event, call);
     tell_change(work, before);
-    look_again_later(work);
+    hx_work_look_again_later(work);
 }
 
 void hx_work_event(struct hx_work *work, enum hx_event_type type)
@@ -353,170 +339,6 @@ void hx_work_call_left(struct hx_work *work, struct hx_call *call)
         hx_timer_arm_sooner(&gateway->timers, &work->limit, due);
     }
 }
-
-/* ---- timers ---- */
-
-/* While a person is asked on behalf of the server, the tool is not slow: the person is. */
-static bool is_clock_stopped(struct hx_work *work, struct hx_timer *timer)
-{
-    const int64_t look_again_ms = 1000;
-    struct hx_gateway *gateway = work->gateway;
-    if (gateway->server_asks == 0)
-        return false;
-    hx_timer_arm(&gateway->timers, timer, hx_mono_after(gateway->now.mono, look_again_ms));
-    return true;
-}
-
-static void on_limit(struct hx_timer *timer)
-{
-    struct hx_work *work = hx_container_of(timer, struct hx_work, limit);
-    if (!is_clock_stopped(work, timer))
-        hx_work_lost(work, HX_REASON_TIMED_OUT, false);
-}
-
-static void on_idle(struct hx_timer *timer)
-{
-    struct hx_work *work = hx_container_of(timer, struct hx_work, idle);
-    if (!is_clock_stopped(work, timer))
-        hx_work_lost(work, HX_REASON_TIMED_OUT, false);
-}
-
-static void on_cancel_unanswered(struct hx_timer *timer)
-{
-    struct hx_work *work = hx_container_of(timer, struct hx_work, cancel);
-    hx_work_lost(work, HX_REASON_CANCEL_UNANSWERED, false);
-}
-
-static void on_look(struct hx_timer *timer)
-{
-    struct hx_work *work = hx_container_of(timer, struct hx_work, look);
-    struct hx_gateway *gateway = work->gateway;
-    bool would_run = work->op.phase == HX_PHASE_IDLE && work->op.durable.state == HX_OP_READY &&
-                     work->op.waiters > 0;
-    if (would_run && !hx_link_want(gateway)) {
-        work->is_look_waiting = true;
-        return;
-    }
-    hx_work_event(work, HX_EV_LOOK);
-}
-
-static void on_poll(struct hx_timer *timer)
-{
-    hx_work_read_again(hx_container_of(timer, struct hx_work, poll));
-}
-
-void hx_work_heard(struct hx_work *work)
-{
-    struct hx_gateway *gateway = work->gateway;
-    int64_t idle_ms = work->op.durable.contract.idle_timeout_ms;
-    work->heard = gateway->now;
-    if (idle_ms > 0 && hx_work_has_attempt(work))
-        hx_timer_arm(&gateway->timers, &work->idle, hx_mono_after(gateway->now.mono, idle_ms));
-}
-
-/* ---- the ledger's answers ---- */
-
-void hx_work_read_again(struct hx_work *work)
-{
-    if (work->is_reading || work->op.phase != HX_PHASE_IDLE)
-        return;
-    struct hx_store_request *request = hx_store_make(work->gateway, HX_STORE_FIND);
-    request->find_id = true;
-    request->record.id = work->op.durable.id;
-    work->is_reading = true;
-    hx_store_submit_for_work(work, request);
-}
-
-static void look_when_possible(struct hx_work *work)
-{
-    struct hx_timers *timers = &work->gateway->timers;
-    hx_timer_arm_sooner(timers, &work->look, work->gateway->now.mono);
-}
-
-void hx_work_found(struct hx_work *work, struct hx_store_request *done)
-{
-    struct hx_gateway *gateway = work->gateway;
-    work->is_reading = false;
-    look_again_later(work);
-    if (work->op.phase != HX_PHASE_IDLE)
-        return;
-    if (done->result != HX_STORE_DONE || done->record_count == 0) {
-        hx_timer_arm(&gateway->timers, &work->poll, hx_mono_after(gateway->now.mono, POLL_MS));
-        return;
-    }
-    const struct hx_store_found *found = &done->records[0];
-    enum hx_op_state before = work->op.durable.state;
-    if (found->record.fence != work->op.durable.fence || found->record.state != before)
-        work->op.durable = keep_record(work, &found->record);
-    work->facts = hx_facts_of(gateway, &work->op.durable, found->owner_fact, found->is_sender_gone,
-                              found->is_epoch_current);
-    if (work->op.durable.state == HX_OP_READY && work->op.waiters > 0)
-        look_when_possible(work);
-    else
-        hx_work_event(work, HX_EV_LOOK);
-}
-
-static void leave_gates(struct hx_work *work)
-{
-    hx_list_for_each (node, &work->calls)
-        hx_intake_leave_gate(hx_container_of(node, struct hx_call, node));
-}
-
-static void payload_read(struct hx_work *work, struct hx_store_request *done);
-
-void hx_work_stored(struct hx_work *work, struct hx_store_request *done)
-{
-    struct hx_gateway *gateway = work->gateway;
-    if (done->kind == HX_STORE_PAYLOAD) {
-        payload_read(work, done);
-        return;
-    }
-    struct hx_event event = hx_work_make_event(work, HX_EV_STORED);
-    struct hx_record fresh;
-    switch (done->result) {
-    case HX_STORE_DONE:
-        if (done->kind == HX_STORE_SPOOL)
-            event.type = HX_EV_SPOOLED;
-        break;
-    case HX_STORE_STALE:
-        event.type = HX_EV_STALE;
-        if (done->record_count > 0) {
-            fresh = keep_record(work, &done->records[0].record);
-            event.fresh = &fresh;
-        }
-        break;
-    case HX_STORE_NOT_DONE:
-        event.type = HX_EV_STORE_FAILED;
-        hx_tell(gateway, HX_TELL_ERROR, "ledger_failed", "error=\"%s\"", done->error);
-        if (done->kind == HX_STORE_SPOOL)
-            return; /* the commit is tried again all the same */
-        break;
-    }
-    if (done->kind == HX_STORE_INSERT && done->result == HX_STORE_DONE)
-        leave_gates(work);
-    if (done->result == HX_STORE_DONE && work->op.durable.state == HX_OP_ABSENT)
-        work->facts.hands = HX_HANDS_MINE;
-    hx_work_step(work, &event, NULL);
-}
-
-static void payload_read(struct hx_work *work, struct hx_store_request *done)
-{
-    work->is_payload_reading = false;
-    struct hx_outcome *outcome = &work->op.durable.outcome;
-    if (done->result == HX_STORE_DONE && !hx_span_is_absent(done->payload))
-        outcome->bytes = keep_span(work, done->payload);
-    else
-        outcome->place = HX_OUTCOME_GONE;
-    struct hx_effect answer = {.type = HX_DO_ANSWER_ALL,
-                               .answer = outcome->place == HX_OUTCOME_GONE
-                                             ? HX_ANSWER_RESULT_UNAVAILABLE
-                                             : HX_ANSWER_OUTCOME};
-    struct hx_event event = hx_work_make_event(work, HX_EV_LOOK);
-    hx_effect_run(work, &answer, &event, NULL);
-    look_again_later(work);
-}
-
-/* ---- what was put off ---- */
 
 static bool take_deferred(struct hx_work *work)
 {

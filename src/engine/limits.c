@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The clocks of an operation in hand: how long its tool may take, how long it may be silent, how long a
+ * forwarded cancel may stay unanswered, and when to look at the ledger again. A timeout stops waiting,
+ * not listening: a late answer is evidence.
+ */
+#include "engine/internal.h"
+
+/* While a person is asked on behalf of the server, the tool is not slow: the person is. */
+static bool is_clock_stopped(struct hx_work *work, struct hx_timer *timer)
+{
+    const int64_t look_again_ms = 1000;
+    struct hx_gateway *gateway = work->gateway;
+    if (gateway->server_asks == 0)
+        return false;
+    hx_timer_arm(&gateway->timers, timer, hx_mono_after(gateway->now.mono, look_again_ms));
+    return true;
+}
+
+static void on_limit(struct hx_timer *timer)
+{
+    struct hx_work *work = hx_container_of(timer, struct hx_work, limit);
+    if (!is_clock_stopped(work, timer))
+        hx_work_lost(work, HX_REASON_TIMED_OUT, false);
+}
+
+static void on_idle(struct hx_timer *timer)
+{
+    struct hx_work *work = hx_container_of(timer, struct hx_work, idle);
+    if (!is_clock_stopped(work, timer))
+        hx_work_lost(work, HX_REASON_TIMED_OUT, false);
+}
+
+static void on_cancel_unanswered(struct hx_timer *timer)
+{
+    struct hx_work *work = hx_container_of(timer, struct hx_work, cancel);
+    hx_work_lost(work, HX_REASON_CANCEL_UNANSWERED, false);
+}
+
+static void on_look(struct hx_timer *timer)
+{
+    struct hx_work *work = hx_container_of(timer, struct hx_work, look);
+    struct hx_gateway *gateway = work->gateway;
+    bool would_run = work->op.phase == HX_PHASE_IDLE && work->op.durable.state == HX_OP_READY &&
+                     work->op.waiters > 0;
+    if (would_run && !hx_link_want(gateway)) {
+        work->is_look_waiting = true;
+        return;
+    }
+    hx_work_event(work, HX_EV_LOOK);
+}
+
+static void on_poll(struct hx_timer *timer)
+{
+    hx_work_read_again(hx_container_of(timer, struct hx_work, poll));
+}
+
+void hx_work_heard(struct hx_work *work)
+{
+    struct hx_gateway *gateway = work->gateway;
+    int64_t idle_ms = work->op.durable.contract.idle_timeout_ms;
+    work->heard = gateway->now;
+    if (idle_ms > 0 && hx_work_has_attempt(work))
+        hx_timer_arm(&gateway->timers, &work->idle, hx_mono_after(gateway->now.mono, idle_ms));
+}
+
+void hx_work_set_timers(struct hx_work *work)
+{
+    work->limit.fire = on_limit;
+    work->idle.fire = on_idle;
+    work->cancel.fire = on_cancel_unanswered;
+    work->look.fire = on_look;
+    work->poll.fire = on_poll;
+}

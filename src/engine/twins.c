@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The equal operations that the ledger named for a call: who still waits for them, here or in another
+ * process, what the core makes of that, and adopting one of them.
+ */
+#include "engine/internal.h"
+
+static void decide(struct hx_call *call);
+
+static void look_at_candidate(struct hx_call *call, struct hx_candidate *candidate)
+{
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_downstream *client = gateway->ports.downstream;
+    struct hx_work *work = hx_work_find(gateway, &candidate->record->id);
+    if (work == NULL || hx_list_is_empty(&work->calls))
+        return;
+    candidate->has_live_waiter = !gateway->is_client_gone && client->ops->is_reader_alive(client);
+    candidate->is_same_line = true;
+    hx_list_for_each (node, &work->calls) {
+        const struct hx_call *waiter = hx_container_of(node, struct hx_call, node);
+        /* Measured at the arrival of this call: time that it spent waiting for its turn is no sign
+         * that the other one was given up. */
+        int64_t waited_ms = hx_mono_since_ms(call->arrived.mono, waiter->arrived.mono);
+        if (waited_ms > candidate->waited_ms)
+            candidate->waited_ms = waited_ms;
+    }
+}
+
+/* Could somebody in another process still be waiting, and would that change the decision? */
+static bool must_ask(const struct hx_call *call, const struct hx_candidate *candidate)
+{
+    const struct hx_record *record = candidate->record;
+    bool is_elsewhere =
+        !hx_id_is_nil(&record->holder) && !hx_id_eq(&record->holder, &call->wanted.holder);
+    bool matters =
+        !hx_op_state_is_final(record->state) || hx_record_delivery(record) != HX_DELIVERY_SENT;
+    return is_elsewhere && matters && call->gateway->ports.neighbours != NULL;
+}
+
+void hx_intake_ask_neighbours(struct hx_call *call)
+{
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_neighbourhood *neighbours = gateway->ports.neighbours;
+    call->stage = HX_CALL_ASKING;
+    for (uint32_t i = 0; i < call->candidate_count; i++) {
+        struct hx_candidate *candidate = &call->candidates[i];
+        look_at_candidate(call, candidate);
+        if (!must_ask(call, candidate))
+            continue;
+        struct hx_question *question = hx_new(struct hx_question);
+        question->ticket = ++gateway->next_ticket;
+        question->call = call;
+        question->candidate = i;
+        hx_map_insert(&gateway->questions, &question->node,
+                      hx_span((const char *)&question->ticket, sizeof(question->ticket)));
+        call->questions_open++;
+        neighbours->ops->ask(neighbours, &candidate->record->holder, &candidate->record->id,
+                             question->ticket);
+    }
+    if (call->questions_open == 0)
+        decide(call);
+}
+
+void hx_intake_neighbour(struct hx_gateway *gateway, uint64_t ticket, bool is_live)
+{
+    struct hx_map_node *node =
+        hx_map_find(&gateway->questions, hx_span((const char *)&ticket, sizeof(ticket)));
+    if (node == NULL)
+        return;
+    struct hx_question *question = hx_container_of(node, struct hx_question, node);
+    struct hx_call *call = question->call;
+    uint32_t candidate = question->candidate;
+    hx_map_remove(&gateway->questions, node);
+    hx_free(question);
+    if (call == NULL)
+        return;
+    call->candidates[candidate].has_live_waiter |= is_live;
+    if (--call->questions_open == 0)
+        decide(call);
+}
+
+static void adopt(struct hx_call *call, const struct hx_candidate *candidate)
+{
+    struct hx_store_request *request = hx_store_make(call->gateway, HX_STORE_TOUCH);
+    request->record.id = candidate->record->id;
+    request->touch = (struct hx_store_touch){
+        .adopt = true,
+        .expect_adoptions = true,
+        .seen_adoptions = candidate->record->adoptions,
+        .add_repeats = 1,
+        .holder = call->wanted.holder,
+    };
+    if (call->wanted.key_source != HX_KEY_NONE) {
+        /* A client that retries with a key what it first sent without: from now on the operation is
+         * known under that key, or the same key would run a second time later. */
+        request->touch.rekey = true;
+        request->record.identity = call->wanted.identity;
+        request->record.key = hx_arena_dup(&request->arena, call->wanted.key);
+        request->record.key_source = call->wanted.key_source;
+        request->record.first_sent = call->wanted.first_sent;
+    }
+    call->is_adopted = true;
+    call->adopted = candidate;
+    call->stage = HX_CALL_ADOPTING;
+    hx_store_submit_for_call(call, request);
+}
+
+void hx_intake_adopted(struct hx_call *call, struct hx_store_request *done)
+{
+    enum hx_store_result result = done->result;
+    char error[sizeof(done->error)];
+    memcpy(error, done->error, sizeof(error));
+    hx_store_request_free(done);
+    if (result == HX_STORE_NOT_DONE) {
+        hx_call_refuse(call, HX_ANSWER_LEDGER_UNAVAILABLE, error);
+        return;
+    }
+    if (result == HX_STORE_STALE) {
+        call->is_adopted = false;
+        hx_intake_find(call);
+        return;
+    }
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_work *work = hx_work_find(gateway, &call->adopted->record->id);
+    struct hx_record *record = work ? &work->op.durable : call->adopted->record;
+    record->adoptions++;
+    record->holder = call->wanted.holder;
+    if (call->wanted.key_source != HX_KEY_NONE && record->key_source == HX_KEY_NONE)
+        hx_work_rekey(work, record, &call->wanted);
+    hx_intake_go_to_row(call, call->adopted);
+}
+
+static void decide(struct hx_call *call)
+{
+    const struct hx_contract *contract = &call->wanted.contract;
+    struct hx_twin twins[HX_STORE_TWINS_MAX];
+    for (uint32_t i = 0; i < call->candidate_count; i++) {
+        const struct hx_candidate *candidate = &call->candidates[i];
+        twins[i] = (struct hx_twin){candidate->record, candidate->has_live_waiter,
+                                    candidate->is_same_line, candidate->waited_ms};
+    }
+    struct hx_repeat_decision decision =
+        call->wanted.key_source == HX_KEY_NONE
+            ? hx_repeat_decide(contract, twins, call->candidate_count, &call->gateway->now)
+            : hx_repeat_decide_fresh_key(contract, twins, call->candidate_count,
+                                         &call->gateway->now);
+    switch (decision.verdict) {
+    case HX_REPEAT_FRESH_WARN:
+        hx_tell(call->gateway, HX_TELL_WARN, "fresh_key_on_unresolved", "tool=%s",
+                call->tool->name);
+        hx_intake_begin_new(call);
+        return;
+    case HX_REPEAT_NEW:
+        hx_intake_begin_new(call);
+        return;
+    case HX_REPEAT_ADOPT:
+        adopt(call, &call->candidates[decision.index]);
+        return;
+    case HX_REPEAT_SUSPECT:
+        hx_call_refuse(call, HX_ANSWER_REPEAT_SUSPECTED, NULL);
+        return;
+    case HX_REPEAT_NEEDS_KEY:
+        hx_call_refuse(call, HX_ANSWER_KEY_REQUIRED, NULL);
+        return;
+    case HX_REPEAT_FRESH_ASK:
+    case HX_REPEAT_FRESH_REFUSE:
+        hx_call_refuse(call, HX_ANSWER_REPEAT_SUSPECTED,
+                       "An equal call under another key is not resolved yet.");
+        return;
+    }
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the ledger answers about an operation in hand: a row read again, a write that ended, a payload.
+ */
+#include "engine/internal.h"
+
+enum { POLL_MS = 200 };
+
+void hx_work_read_again(struct hx_work *work)
+{
+    if (work->is_reading || work->op.phase != HX_PHASE_IDLE)
+        return;
+    struct hx_store_request *request = hx_store_make(work->gateway, HX_STORE_FIND);
+    request->find_id = true;
+    request->record.id = work->op.durable.id;
+    work->is_reading = true;
+    hx_store_submit_for_work(work, request);
+}
+
+static void look_when_possible(struct hx_work *work)
+{
+    struct hx_timers *timers = &work->gateway->timers;
+    hx_timer_arm_sooner(timers, &work->look, work->gateway->now.mono);
+}
+
+void hx_work_found(struct hx_work *work, struct hx_store_request *done)
+{
+    struct hx_gateway *gateway = work->gateway;
+    work->is_reading = false;
+    hx_work_look_again_later(work);
+    if (work->op.phase != HX_PHASE_IDLE)
+        return;
+    if (done->result != HX_STORE_DONE || done->record_count == 0) {
+        hx_timer_arm(&gateway->timers, &work->poll, hx_mono_after(gateway->now.mono, POLL_MS));
+        return;
+    }
+    const struct hx_store_found *found = &done->records[0];
+    enum hx_op_state before = work->op.durable.state;
+    if (found->record.fence != work->op.durable.fence || found->record.state != before)
+        work->op.durable = hx_work_keep_record(work, &found->record);
+    work->facts = hx_facts_of(gateway, &work->op.durable, found->owner_fact, found->is_sender_gone,
+                              found->is_epoch_current);
+    if (work->op.durable.state == HX_OP_READY && work->op.waiters > 0)
+        look_when_possible(work);
+    else
+        hx_work_event(work, HX_EV_LOOK);
+}
+
+static void leave_gates(struct hx_work *work)
+{
+    hx_list_for_each (node, &work->calls)
+        hx_intake_leave_gate(hx_container_of(node, struct hx_call, node));
+}
+
+static void payload_read(struct hx_work *work, struct hx_store_request *done);
+
+void hx_work_stored(struct hx_work *work, struct hx_store_request *done)
+{
+    struct hx_gateway *gateway = work->gateway;
+    if (done->kind == HX_STORE_PAYLOAD) {
+        payload_read(work, done);
+        return;
+    }
+    struct hx_event event = hx_work_make_event(work, HX_EV_STORED);
+    struct hx_record fresh;
+    switch (done->result) {
+    case HX_STORE_DONE:
+        if (done->kind == HX_STORE_SPOOL)
+            event.type = HX_EV_SPOOLED;
+        break;
+    case HX_STORE_STALE:
+        event.type = HX_EV_STALE;
+        if (done->record_count > 0) {
+            fresh = hx_work_keep_record(work, &done->records[0].record);
+            event.fresh = &fresh;
+        }
+        break;
+    case HX_STORE_NOT_DONE:
+        event.type = HX_EV_STORE_FAILED;
+        hx_tell(gateway, HX_TELL_ERROR, "ledger_failed", "error=\"%s\"", done->error);
+        if (done->kind == HX_STORE_SPOOL)
+            return; /* the commit is tried again all the same */
+        break;
+    }
+    if (done->kind == HX_STORE_INSERT && done->result == HX_STORE_DONE)
+        leave_gates(work);
+    if (done->result == HX_STORE_DONE && work->op.durable.state == HX_OP_ABSENT)
+        work->facts.hands = HX_HANDS_MINE;
+    hx_work_step(work, &event, NULL);
+}
+
+static void payload_read(struct hx_work *work, struct hx_store_request *done)
+{
+    work->is_payload_reading = false;
+    struct hx_outcome *outcome = &work->op.durable.outcome;
+    if (done->result == HX_STORE_DONE && !hx_span_is_absent(done->payload))
+        outcome->bytes = hx_work_keep_span(work, done->payload);
+    else
+        outcome->place = HX_OUTCOME_GONE;
+    struct hx_effect answer = {.type = HX_DO_ANSWER_ALL,
+                               .answer = outcome->place == HX_OUTCOME_GONE
+                                             ? HX_ANSWER_RESULT_UNAVAILABLE
+                                             : HX_ANSWER_OUTCOME};
+    struct hx_event event = hx_work_make_event(work, HX_EV_LOOK);
+    hx_effect_run(work, &answer, &event, NULL);
+    hx_work_look_again_later(work);
+}
