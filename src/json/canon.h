@@ -30,7 +30,7 @@
 enum hx_canon_outcome {
     HX_CANON_DUPLICATE_NAME = 1,
     HX_CANON_LONE_SURROGATE,
-    HX_CANON_NUMBER_RANGE, /* an exponent of more than 15 digits */
+    HX_CANON_NUMBER_RANGE, /* beyond HX_JSON_EXPONENT_MAX of json/number.h */
     HX_CANON_OPAQUE        /* the tape does not hold the whole value */
 };
 

@@ -34,6 +34,10 @@ static struct hx_span drop_front(struct hx_span span, size_t count)
     return hx_span(span.ptr + count, span.len - count);
 }
 
+/* More digits than this overflow an int64_t, and no text is long enough to bring such an exponent back
+ * into the range by the place of its point. */
+enum { EXPONENT_DIGITS_MAX = 18 };
+
 static bool exponent_parse(struct hx_span text, int64_t *ret_exponent)
 {
     *ret_exponent = 0;
@@ -44,7 +48,7 @@ static bool exponent_parse(struct hx_span text, int64_t *ret_exponent)
     if (is_negative || text.ptr[0] == '+')
         text = drop_front(text, 1);
     text = drop_front(text, zeros_before(text));
-    if (text.len > HX_JSON_EXPONENT_DIGITS_MAX)
+    if (text.len > EXPONENT_DIGITS_MAX)
         return false;
     int64_t value = 0;
     for (size_t i = 0; i < text.len; i++)
@@ -86,7 +90,9 @@ bool hx_json_decimal_parse(struct hx_span raw, struct hx_json_decimal *ret_decim
     int64_t exponent;
     if (!exponent_parse(raw, &exponent))
         return false;
-    decimal.point = point + exponent; /* far from overflow: 10^15 and a text below 2^32 bytes */
+    decimal.point = point + exponent; /* far from overflow: 10^18 and a text below 2^32 bytes */
+    if (decimal.point - 1 > HX_JSON_EXPONENT_MAX || decimal.point - 1 < -HX_JSON_EXPONENT_MAX)
+        return false;
     *ret_decimal = decimal;
     return true;
 }

@@ -12,7 +12,8 @@
 
 #include "base/span.h"
 
-#define HX_JSON_EXPONENT_DIGITS_MAX 15
+/* Of a number written with one digit before the point, d.ddd x 10^exponent; to either side. */
+#define HX_JSON_EXPONENT_MAX 999999999999999
 
 /* value = ± 0.DDD... x 10^point; the digits are whole.ptr[...] then fraction.ptr[...], with no zero
  * at either end. Zero has no digits. */
@@ -23,8 +24,9 @@ struct hx_json_decimal {
     int64_t point;
 };
 
-/* `raw` is a number that the reader accepted; borrowed. False when its exponent has more than
- * HX_JSON_EXPONENT_DIGITS_MAX digits and it is not zero. */
+/* `raw` is a number that the reader accepted; borrowed. False when it is not zero and its exponent, as
+ * said above, is beyond HX_JSON_EXPONENT_MAX. That is a property of the value: of two spellings of one
+ * number both are refused or none. */
 bool hx_json_decimal_parse(struct hx_span raw, struct hx_json_decimal *ret_decimal);
 
 static inline size_t hx_json_decimal_digits(const struct hx_json_decimal *decimal)

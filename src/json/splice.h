@@ -38,7 +38,7 @@ void hx_splice_init(struct hx_splice *splice, const struct hx_json_tape *tape,
 
 /* These note an edit in constant time. 0 or HX_E_NOMEM. */
 
-/* Replaces a value. */
+/* Replaces a value; of two replacements the later counts. */
 int hx_splice_replace(struct hx_splice *splice, uint32_t value, struct hx_span json) HX_MUST_CHECK;
 /* Removes the member of `object` whose value is `value`, with its name and one comma. */
 int hx_splice_remove(struct hx_splice *splice, uint32_t object, uint32_t value) HX_MUST_CHECK;

@@ -53,8 +53,7 @@ static struct hx_splice_node *sort(struct hx_splice_node *list)
     return sorted;
 }
 
-/* Oldest first, by container, removals by child before additions; replacements stand on their own.
- */
+/* By container: its removals by child, its additions, its own replacements; each oldest first. */
 static struct hx_splice_edit *edits_arrange(struct hx_splice *splice)
 {
     struct hx_splice_node *oldest_first = NULL;
@@ -63,7 +62,9 @@ static struct hx_splice_edit *edits_arrange(struct hx_splice *splice)
         struct hx_splice_node *next = node->next;
         struct hx_splice_edit *edit = (struct hx_splice_edit *)node;
         uint32_t container = edit->kind == HX_SPLICE_REPLACE ? edit->child : edit->container;
-        uint32_t child = edit->kind == HX_SPLICE_REMOVE ? edit->child : UINT32_MAX;
+        uint32_t child = edit->kind == HX_SPLICE_REMOVE ? edit->child
+                         : edit->kind == HX_SPLICE_ADD  ? UINT32_MAX - 1
+                                                        : UINT32_MAX;
         edit->node.key = (uint64_t)container << 32 | child;
         if (!edit->is_void) {
             node->next = oldest_first;
@@ -218,13 +219,18 @@ static int cuts_make(struct hx_splice *splice, struct hx_splice_node **ret_cuts)
     struct hx_splice_edit *edit = edits_arrange(splice);
     while (edit != NULL) {
         if (edit->kind == HX_SPLICE_REPLACE) {
+            struct hx_splice_edit *later = hx_splice_edit_next(edit);
+            if (later != NULL && later->node.key == edit->node.key) {
+                edit = later; /* the same value was replaced again */
+                continue;
+            }
             const struct hx_json_token *token = hx_json_at(splice->tape, edit->child);
             struct cut *cut =
                 cut_new(splice, &cuts, token->offset, (size_t)token->offset + token->len);
             if (cut == NULL)
                 return HX_RAISE(HX_E_NOMEM, "JSON edit");
             cut->replacement = edit;
-            edit = hx_splice_edit_next(edit);
+            edit = later;
         } else {
             int rc = cuts_for_container(splice, &edit, &cuts);
             if (rc < 0)

@@ -142,6 +142,9 @@ static void numbers_by_exact_value(void **state)
         {"-100.00e999999999", "-1e+1000000001"},
         {"1e0000000000000000000000000005", "100000"},
         {"1e999999999999999", "1e+999999999999999"},
+        {"0.01e1000000000000001", "1e+999999999999999"},
+        {"1e-999999999999999", "1e-999999999999999"},
+        {"100e-1000000000000001", "1e-999999999999999"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         check(cases[i][0], cases[i][1]);
@@ -166,6 +169,8 @@ static void refusals_have_names(void **state)
         {"{\"\\udc00\":1}", HX_CANON_LONE_SURROGATE, 1},
         {"[1e1000000000000000]", HX_CANON_NUMBER_RANGE, 1},
         {"[1e-99999999999999999999]", HX_CANON_NUMBER_RANGE, 1},
+        {"[10e999999999999999]", HX_CANON_NUMBER_RANGE, 1},
+        {"[0.1e-999999999999999]", HX_CANON_NUMBER_RANGE, 1},
     };
     struct hx_buf out;
     hx_buf_init(&out, 1 << 20);

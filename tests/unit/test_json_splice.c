@@ -161,6 +161,20 @@ static void set_after_unset_keeps_the_place(void **state)
     bench_expect(&bench, "{\"k\":9,\"b\":2}");
 }
 
+static void the_later_replacement_counts(void **state)
+{
+    struct bench bench;
+    const struct hx_span name = HX_SPAN_LIT("a");
+    const struct hx_span inner[] = {HX_SPAN_LIT("a"), HX_SPAN_LIT("x")};
+    bench_init(&bench, "{\"a\":{},\"b\":2}");
+    assert_int_equal(hx_splice_set(&bench.splice, 0, inner, 2, HX_SPAN_LIT("0")), 0);
+    assert_int_equal(hx_splice_replace(&bench.splice, 2, HX_SPAN_LIT("1")), 0);
+    assert_int_equal(hx_splice_replace(&bench.splice, 4, HX_SPAN_LIT("5")), 0);
+    assert_int_equal(hx_splice_replace(&bench.splice, 2, HX_SPAN_LIT("3")), 0);
+    assert_int_equal(hx_splice_set(&bench.splice, 0, &name, 1, HX_SPAN_LIT("4")), 0);
+    bench_expect(&bench, "{\"a\":4,\"b\":5}");
+}
+
 static void edits_inside_what_goes_are_void(void **state)
 {
     struct bench bench;
@@ -265,6 +279,7 @@ int main(void)
         cmocka_unit_test(setting_makes_parents),
         cmocka_unit_test(edits_meet_in_new_parents),
         cmocka_unit_test(set_after_unset_keeps_the_place),
+        cmocka_unit_test(the_later_replacement_counts),
         cmocka_unit_test(edits_inside_what_goes_are_void),
         cmocka_unit_test(pruning_takes_empty_parents),
         cmocka_unit_test(arrays_grow_at_the_end),
