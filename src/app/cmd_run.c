@@ -11,8 +11,8 @@
 #include "app/options.h"
 #include "app/settings_show.h"
 
-/* The keeper opens the log for itself; here it is only tried, while a mistake can still be told to the
- * person who made it. */
+/* The keeper opens the log for itself; here it is only tried, while a mistake can still be told to
+ * the person who made it. */
 static bool can_log(const struct hx_settings *settings)
 {
     struct hx_log_options options = hx_settings_log_options(settings);

@@ -2,8 +2,8 @@
 /*
  * Keepers that only finish their work: how many there are of one server, and a bound on them.
  *
- * Each one holds a lock on a file of its own beside the ledger while it drains; a free lock is a keeper
- * that is gone.
+ * Each one holds a lock on a file of its own beside the ledger while it drains; a free lock is a
+ * keeper that is gone.
  */
 #ifndef HX_APP_DRAIN_H
 #define HX_APP_DRAIN_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `hapax run`: the keeper, which owns the client's pipes, the ledger and the server's process, and ties
- * them to a gateway.
+ * `hapax run`: the keeper, which owns the client's pipes, the ledger and the server's process, and
+ * ties them to a gateway.
  *
- * It ends when the gateway has nothing left to do: after the client's orderly end of input, or, when the
- * process that the client started is gone, after the work in hand has reached its outcome.
+ * It ends when the gateway has nothing left to do: after the client's orderly end of input, or,
+ * when the process that the client started is gone, after the work in hand has reached its outcome.
  */
 #include <errno.h>
 #include <poll.h>
@@ -77,8 +77,8 @@ static void tell(void *context, enum hx_tell level, const char *event, const cha
     hx_log_end(&line);
 }
 
-/* The server's words go to the client's standard error as long as somebody reads it. A full pipe must
- * not stop us, so what does not fit is dropped. */
+/* The server's words go to the client's standard error as long as somebody reads it. A full pipe
+ * must not stop us, so what does not fit is dropped. */
 static void relay(void *context, struct hx_span text)
 {
     struct keeper *keeper = context;
@@ -159,7 +159,8 @@ static void open_ledger(struct keeper *keeper)
     };
     if (hx_store_sqlite_open(&keeper->store_options, &keeper->store) == 0)
         return;
-    /* Everything that needs no ledger still works, and each guarded call is told why it does not. */
+    /* Everything that needs no ledger still works, and each guarded call is told why it does not.
+     * */
     const char *reason = hx_fault_last()->text;
     fprintf(stderr, "hapax run: %s Guarded calls are refused until then.\n", reason);
     keeper->store = hx_no_ledger_new(reason);

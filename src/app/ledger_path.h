@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the ledger is: in the directory that the setting names, else in .local/state/hapax of the home
- * that the password database gives. The environment is not asked: clients start servers with a bare one.
+ * Where the ledger is: in the directory that the setting names, else in .local/state/hapax of the
+ * home that the password database gives. The environment is not asked: clients start servers with a
+ * bare one.
  */
 #ifndef HX_APP_LEDGER_PATH_H
 #define HX_APP_LEDGER_PATH_H

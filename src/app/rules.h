@@ -8,7 +8,8 @@
 #include "app/settings.h"
 #include "engine/rules.h"
 
-/* Fills *ret_rules for `tool`. Texts are borrowed from `settings`; lists are allocated in `arena`. */
+/* Fills *ret_rules for `tool`. Texts are borrowed from `settings`; lists are allocated in `arena`.
+ * */
 void hx_rules_for_tool(const struct hx_settings *settings, struct hx_arena *arena,
                        struct hx_span tool, struct hx_tool_rules *ret_rules);
 

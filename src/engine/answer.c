@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a call is told (semantics section 8): the tool's own result with our member in its `_meta`, or
- * one of our answers with a sentence that a model can act on. The envelope is built here, at reply time,
- * and never stored.
+ * What a call is told (semantics section 8): the tool's own result with our member in its `_meta`,
+ * or one of our answers with a sentence that a model can act on. The envelope is built here, at
+ * reply time, and never stored.
  */
 #include "engine/internal.h"
 
@@ -249,7 +249,8 @@ static void end_call(struct hx_call *call, struct hx_buf *line, struct hx_delive
     hx_reply_line(gateway, request, line, note);
 }
 
-/* Codes that the caller is owed more for later: he may come back for as long as the payload is kept. */
+/* Codes that the caller is owed more for later: he may come back for as long as the payload is
+ * kept. */
 static bool is_promise(enum hx_answer answer)
 {
     return answer == HX_ANSWER_BUSY || answer == HX_ANSWER_OUTCOME_UNKNOWN ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests of ours to the client: what the server wants to ask it (sampling, elicitation, roots), and
- * our own question to a person about an outcome that is unknown.
+ * Requests of ours to the client: what the server wants to ask it (sampling, elicitation, roots),
+ * and our own question to a person about an outcome that is unknown.
  */
 #include "engine/internal.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the client says: requests, notifications, answers to our own requests, and the ways it leaves.
+ * What the client says: requests, notifications, answers to our own requests, and the ways it
+ * leaves.
  *
  * A guarded tools/call goes to intake; everything else is passed on with an id of our own. A cancel
  * detaches the one request that it names.
@@ -21,7 +22,8 @@ static void on_limit(struct hx_timer *timer)
                    HX_SPAN_LIT("{\"code\":\"TIMEOUT\",\"retry_safe\":true}"));
 }
 
-/* The message's bytes stay where they are: the buffer changes hands, so slices keep pointing well. */
+/* The message's bytes stay where they are: the buffer changes hands, so slices keep pointing well.
+ * */
 static struct hx_request *new_request(struct hx_gateway *gateway, enum hx_request_kind kind,
                                       const struct hx_rpc_msg *msg, struct hx_buf *line,
                                       struct hx_batch *batch)
@@ -134,8 +136,9 @@ static void remember_subscription(struct hx_gateway *gateway, struct hx_span mes
     hx_list_append(&gateway->subscriptions, &subscription->node);
 }
 
-/* A second request under an id that is still open or was just answered is the transport's repeat of the
- * first, since a client never uses an id twice in a session. Returns true when nothing is left to do. */
+/* A second request under an id that is still open or was just answered is the transport's repeat of
+ * the first, since a client never uses an id twice in a session. Returns true when nothing is left
+ * to do. */
 static bool is_transport_repeat(struct hx_gateway *gateway, const struct hx_rpc_msg *msg,
                                 struct hx_tool *tool, const struct hx_mcp_call *call)
 {

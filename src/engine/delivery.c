@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What became of an answer. An answer counts as sent when the kernel took its last byte, and is taken
- * back when we learn that nobody read it: the reader closed with it unread, a cancel came for a request
- * already answered (the client had given up), or the process that the client started was killed within
- * seconds.
+ * What became of an answer. An answer counts as sent when the kernel took its last byte, and is
+ * taken back when we learn that nobody read it: the reader closed with it unread, a cancel came for
+ * a request already answered (the client had given up), or the process that the client started was
+ * killed within seconds.
  *
  * Delivery never influences execution (I17): all this does is let a repeat of a lost call find its
  * answer.

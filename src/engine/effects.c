@@ -55,7 +55,8 @@ static void spool(struct hx_work *work)
     }
 }
 
-/* The request to send: the first caller's own line, or, when nobody here has one, made from the row. */
+/* The request to send: the first caller's own line, or, when nobody here has one, made from the
+ * row. */
 static bool prepare_message(struct hx_work *work)
 {
     if (work->message.len > 0)
@@ -91,7 +92,8 @@ static bool wants_progress(const struct hx_work *work)
     return false;
 }
 
-/* Ours in place of the caller's: id, progress token, and the effect key where the tool takes one. */
+/* Ours in place of the caller's: id, progress token, and the effect key where the tool takes one.
+ * */
 static int write_request(struct hx_work *work, const struct hx_route *route, struct hx_buf *line)
 {
     struct hx_gateway *gateway = work->gateway;
@@ -138,8 +140,8 @@ void hx_work_send_now(struct hx_work *work)
     struct hx_gateway *gateway = work->gateway;
     bool is_ready = hx_link_want(gateway);
     if (is_ready && work->generation != gateway->link.generation) {
-        /* The row names the process that was there at the claim. Whoever asks later whether the sender
-         * is gone must not be shown another one, so this attempt ends here, unsent. */
+        /* The row names the process that was there at the claim. Whoever asks later whether the
+         * sender is gone must not be shown another one, so this attempt ends here, unsent. */
         hx_work_event(work, HX_EV_NOT_SENT);
         return;
     }
@@ -195,8 +197,8 @@ static void read_payload(struct hx_work *work)
     hx_store_submit_for_work(work, request);
 }
 
-/* A result too large to keep is still in our hands right after it came: whoever waits for it now can
- * have it. */
+/* A result too large to keep is still in our hands right after it came: whoever waits for it now
+ * can have it. */
 static enum hx_answer with_live_bytes(const struct hx_work *work, enum hx_answer answer)
 {
     const struct hx_outcome *outcome = &hx_op_answered_record(&work->op)->outcome;

@@ -4,8 +4,8 @@
  * the ports it was given. It opens nothing itself and waits for nothing; the program (or the
  * simulator) calls hx_gateway_turn whenever something arrived or a deadline passed.
  *
- * One turn: take what the peers said, step, hand the batch to the store, take what it finished, step,
- * answer, fire timers. What leaves does so after what it depends on is durable.
+ * One turn: take what the peers said, step, hand the batch to the store, take what it finished,
+ * step, answer, fire timers. What leaves does so after what it depends on is durable.
  *
  * Threads: one. Ownership: the ports are borrowed and must outlive the gateway.
  */
@@ -35,8 +35,8 @@ struct hx_gateway *hx_gateway_new(const struct hx_gateway_options *options,
                                   const struct hx_gateway_ports *ports);
 struct hx_gateway *hx_gateway_free(struct hx_gateway *gateway);
 
-/* Handles everything that is there. Returns the milliseconds until it wants to be called again at the
- * latest (-1 = not before something arrives). */
+/* Handles everything that is there. Returns the milliseconds until it wants to be called again at
+ * the latest (-1 = not before something arrives). */
 int64_t hx_gateway_turn(struct hx_gateway *gateway);
 
 /* Takes no new calls, gives the client its end of file, finishes what is in hand. */

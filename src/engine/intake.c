@@ -2,9 +2,10 @@
 /*
  * How a guarded call finds its operation.
  *
- * Calls that could be each other's repeats (one twin digest) pass one at a time: look in the ledger, ask
- * neighbours who still waits where that matters, let the core decide, and either go to an existing
- * operation or begin a new one. The next call may look when the decision of the one before is durable.
+ * Calls that could be each other's repeats (one twin digest) pass one at a time: look in the
+ * ledger, ask neighbours who still waits where that matters, let the core decide, and either go to
+ * an existing operation or begin a new one. The next call may look when the decision of the one
+ * before is durable.
  */
 #include "engine/internal.h"
 
@@ -129,7 +130,8 @@ static const char *read_times(struct hx_call *call, const struct hx_mcp_call *pa
     return NULL;
 }
 
-/* The canonical arguments without what is no business of the tool's: ignored members and our keys. */
+/* The canonical arguments without what is no business of the tool's: ignored members and our keys.
+ * */
 static int read_fingerprint(struct hx_call *call)
 {
     struct hx_gateway *gateway = call->gateway;
@@ -220,7 +222,8 @@ void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
     enter_gate(call);
 }
 
-/* The ledger's rows for this call: that of its key or of the operation it follows, and its twins. */
+/* The ledger's rows for this call: that of its key or of the operation it follows, and its twins.
+ * */
 void hx_intake_find(struct hx_call *call)
 {
     struct hx_store_request *request = hx_store_make(call->gateway, HX_STORE_FIND);

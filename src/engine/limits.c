@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The clocks of an operation in hand: how long its tool may take, how long it may be silent, how long a
- * forwarded cancel may stay unanswered, and when to look at the ledger again. A timeout stops waiting,
- * not listening: a late answer is evidence.
+ * The clocks of an operation in hand: how long its tool may take, how long it may be silent, how
+ * long a forwarded cancel may stay unanswered, and when to look at the ledger again. A timeout
+ * stops waiting, not listening: a late answer is evidence.
  */
 #include "engine/internal.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The server's process as the gateway sees it: started when something needs it, greeted again after a
- * restart, given up when it starts in vain. What was in flight when it went is settled here by kind:
- * harmless requests are asked once more, guarded calls are told that their transport is lost.
+ * The server's process as the gateway sees it: started when something needs it, greeted again after
+ * a restart, given up when it starts in vain. What was in flight when it went is settled here by
+ * kind: harmless requests are asked once more, guarded calls are told that their transport is lost.
  */
 #include "engine/internal.h"
 
@@ -142,8 +142,8 @@ static void send_request(struct hx_gateway *gateway, struct hx_request *request)
 void hx_link_forward(struct hx_gateway *gateway, struct hx_request *request)
 {
     struct hx_link *link = &gateway->link;
-    /* The first process is greeted by the client itself, so nothing waits for a greeting there; what
-     * comes before it has started waits in its queue. */
+    /* The first process is greeted by the client itself, so nothing waits for a greeting there;
+     * what comes before it has started waits in its queue. */
     if (hx_link_want(gateway)) {
         send_request(gateway, request);
         return;
@@ -185,7 +185,8 @@ static void become_ready(struct hx_gateway *gateway)
     release_waiting(gateway);
 }
 
-/* A restarted process knows nothing of the client: the handshake of the first one is played again. */
+/* A restarted process knows nothing of the client: the handshake of the first one is played again.
+ * */
 static void greet(struct hx_gateway *gateway)
 {
     struct hx_rpc_msg msg;

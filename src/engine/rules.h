@@ -61,8 +61,8 @@ struct hx_gateway_options {
 
     /* Fills the rules for a tool; called once per tool name. */
     void (*rules_for)(void *context, struct hx_span tool, struct hx_tool_rules *ret_rules);
-    /* One event worth telling an operator: a word, and "name=value" pairs ready for a log line. Never
-     * arguments, results or whole keys. */
+    /* One event worth telling an operator: a word, and "name=value" pairs ready for a log line.
+     * Never arguments, results or whole keys. */
     void (*tell)(void *context, enum hx_tell tell, const char *event, const char *pairs);
     /* Is an older gateway of this server still finishing its work? Then a start that fails may only
      * mean that the two cannot run side by side, and is tried again. */

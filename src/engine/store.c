@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests to the ledger and the ways back. A request remembers whom it is for; a call that leaves while
- * its request is under way is taken out, and the answer is dropped.
+ * Requests to the ledger and the ways back. A request remembers whom it is for; a call that leaves
+ * while its request is under way is taken out, and the answer is dropped.
  */
 #include "engine/internal.h"
 

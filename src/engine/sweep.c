@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What nobody asks for: operations whose owner died are settled by the rules, and those that have been
- * unknown for too long are put before a person. Runs at start and every minute; it runs no tool.
+ * What nobody asks for: operations whose owner died are settled by the rules, and those that have
+ * been unknown for too long are put before a person. Runs at start and every minute; it runs no
+ * tool.
  */
 #include "engine/internal.h"
 

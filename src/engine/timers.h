@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Deadlines on the monotonic clock, in a binary heap. A timer lives inside its owner; arming an armed
- * timer moves it. Nothing here reads a clock: the gateway says what time it is.
+ * Deadlines on the monotonic clock, in a binary heap. A timer lives inside its owner; arming an
+ * armed timer moves it. Nothing here reads a clock: the gateway says what time it is.
  */
 #ifndef HX_ENGINE_TIMERS_H
 #define HX_ENGINE_TIMERS_H

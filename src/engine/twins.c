@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The equal operations that the ledger named for a call: who still waits for them, here or in another
- * process, what the core makes of that, and adopting one of them.
+ * The equal operations that the ledger named for a call: who still waits for them, here or in
+ * another process, what the core makes of that, and adopting one of them.
  */
 #include "engine/internal.h"
 

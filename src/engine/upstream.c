@@ -150,8 +150,9 @@ static struct hx_outcome make_outcome(struct hx_gateway *gateway, const struct h
     return outcome;
 }
 
-/* "-32042": the client must open a URL first and then make the very same call again. It is no outcome,
- * and storing it would replay it for ever: the callers get it, the operation goes back to ready. */
+/* "-32042": the client must open a URL first and then make the very same call again. It is no
+ * outcome, and storing it would replay it for ever: the callers get it, the operation goes back to
+ * ready. */
 static void url_wanted(struct hx_work *work, const struct hx_rpc_msg *msg)
 {
     hx_list_for_each_safe (node, &work->calls) {
@@ -253,7 +254,8 @@ static void fan_out_progress(struct hx_gateway *gateway, struct hx_work *work,
     }
 }
 
-/* Tokens that we minted read "hx-SECRET-ID" with the id of the route; all others are the client's. */
+/* Tokens that we minted read "hx-SECRET-ID" with the id of the route; all others are the client's.
+ * */
 static struct hx_route *route_of_token(struct hx_gateway *gateway, const struct hx_rpc_id *token)
 {
     char prefix[32];
@@ -335,8 +337,8 @@ static void take_request(struct hx_gateway *gateway, const struct hx_rpc_msg *ms
     hx_ask_for_server(gateway, msg);
 }
 
-/* The first line that is no message is shown, so that somebody can find where it comes from; after that
- * they are counted. */
+/* The first line that is no message is shown, so that somebody can find where it comes from; after
+ * that they are counted. */
 static void tell_noise(struct hx_gateway *gateway, struct hx_span line)
 {
     char shown[81];
@@ -352,7 +354,8 @@ static void tell_noise(struct hx_gateway *gateway, struct hx_span line)
                 HX_SPAN_FMT(gateway->options.server), line.len, shown);
 }
 
-/* An unreadable answer still tells whose it was: the tool has answered, and what it said is lost. */
+/* An unreadable answer still tells whose it was: the tool has answered, and what it said is lost.
+ * */
 static void take_unreadable(struct hx_gateway *gateway, struct hx_span line)
 {
     struct hx_skim skim;
@@ -445,7 +448,8 @@ void hx_upstream_message(struct hx_gateway *gateway, struct hx_peer_event *event
 void hx_upstream_oversize(struct hx_gateway *gateway, struct hx_peer_event *event)
 {
     struct hx_rpc_id id = hx_rpc_id_parse(hx_buf_span(&event->line));
-    struct hx_route *route = find_route(gateway, &id);
+    /* A request of the server's own may carry the same id as one of ours. */
+    struct hx_route *route = event->has_method ? NULL : find_route(gateway, &id);
     hx_tell(gateway, HX_TELL_WARN, "answer_too_large", "size=%llu",
             (unsigned long long)event->size);
     if (route == NULL)

@@ -2,8 +2,8 @@
 /*
  * Operations in this process's hands: loading them, stepping them, and what happens around a step.
  *
- * A step never frees its work: works that may have nothing left to do are looked at once more at the end
- * of the turn, together with those that have deferred events.
+ * A step never frees its work: works that may have nothing left to do are looked at once more at
+ * the end of the turn, together with those that have deferred events.
  */
 #include "engine/internal.h"
 

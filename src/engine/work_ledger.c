@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the ledger answers about an operation in hand: a row read again, a write that ended, a payload.
+ * What the ledger answers about an operation in hand: a row read again, a write that ended, a
+ * payload.
  */
 #include "engine/internal.h"
 

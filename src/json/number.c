@@ -34,8 +34,8 @@ static struct hx_span drop_front(struct hx_span span, size_t count)
     return hx_span(span.ptr + count, span.len - count);
 }
 
-/* More digits than this overflow an int64_t, and no text is long enough to bring such an exponent back
- * into the range by the place of its point. */
+/* More digits than this overflow an int64_t, and no text is long enough to bring such an exponent
+ * back into the range by the place of its point. */
 enum { EXPONENT_DIGITS_MAX = 18 };
 
 static bool exponent_parse(struct hx_span text, int64_t *ret_exponent)

@@ -24,9 +24,9 @@ struct hx_json_decimal {
     int64_t point;
 };
 
-/* `raw` is a number that the reader accepted; borrowed. False when it is not zero and its exponent, as
- * said above, is beyond HX_JSON_EXPONENT_MAX. That is a property of the value: of two spellings of one
- * number both are refused or none. */
+/* `raw` is a number that the reader accepted; borrowed. False when it is not zero and its exponent,
+ * as said above, is beyond HX_JSON_EXPONENT_MAX. That is a property of the value: of two spellings
+ * of one number both are refused or none. */
 bool hx_json_decimal_parse(struct hx_span raw, struct hx_json_decimal *ret_decimal);
 
 static inline size_t hx_json_decimal_digits(const struct hx_json_decimal *decimal)

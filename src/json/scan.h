@@ -28,8 +28,8 @@ static inline const unsigned char *hx_json_plain_end(const unsigned char *at,
         uint64_t word;
         memcpy(&word, at, sizeof(word));
         /* (x - n) borrows into the high bit where x < n. Bytes from 0x80 need no term of their own:
-         * the high bit survives at least one of the two exclusive ors and subtractions of 1. A borrow
-         * out of a byte can only come from one that stops us itself. */
+         * the high bit survives at least one of the two exclusive ors and subtractions of 1. A
+         * borrow out of a byte can only come from one that stops us itself. */
         uint64_t quote = word ^ (ones * '"');
         uint64_t slash = word ^ (ones * '\\');
         uint64_t stops = (word - ones * 0x20) | (quote - ones) | (slash - ones);

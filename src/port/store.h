@@ -109,8 +109,9 @@ struct hx_store_touch {
     bool adopt;            /* adoptions + 1, holder = `holder`, hot again */
     bool expect_adoptions; /* compare-and-set on `seen_adoptions` */
     uint32_t seen_adoptions;
-    bool rekey;             /* a keyless row becomes known under `record.identity`, `.key`,
-                               `.key_source` and `.first_sent`; STALE when that identity has a row */
+    /* A keyless row becomes known under `record.identity`, `.key`, `.key_source` and `.first_sent`;
+     * STALE when that identity has a row. */
+    bool rekey;
     struct hx_id holder;
 };
 
