@@ -4,6 +4,7 @@
  * sentence for people when it is not.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -87,12 +88,26 @@ static int use_wal(struct hx_ledger *ledger)
     return rc;
 }
 
+/* Each connection is used by one thread at a time, and nobody asks SQLite for its memory figures:
+ * the locks around both would cost a tenth of the thread. Too late, if the program used SQLite
+ * before, is no harm. */
+static void configure_sqlite(void)
+{
+    sqlite3_config(SQLITE_CONFIG_MULTITHREAD);
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 static int connect(struct hx_ledger *ledger)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, configure_sqlite);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
     int code = sqlite3_open_v2(ledger->paths.ledger, &ledger->db, flags, ledger->options->vfs_name);
     if (code != SQLITE_OK)
         return hx_ledger_raise(ledger, code);
+    /* SQLite falls back to reading when it may not write. */
+    if (sqlite3_db_readonly(ledger->db, "main") != 0)
+        return hx_ledger_raise(ledger, SQLITE_READONLY);
     sqlite3_busy_timeout(ledger->db, FOREIGN_WAIT_MS);
     /* The close of the last connection would checkpoint outside our lock. */
     code = sqlite3_db_config(ledger->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
@@ -161,7 +176,7 @@ static int migrate_step(struct hx_ledger *ledger, int from)
 static int prepare_file(struct hx_ledger *ledger, bool *ret_is_new)
 {
     char pragmas[256];
-    int64_t version;
+    int64_t version = 0;
     snprintf(pragmas, sizeof(pragmas),
              "PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -%d;"
              "PRAGMA secure_delete = FAST; PRAGMA trusted_schema = OFF; PRAGMA mmap_size = 0;"

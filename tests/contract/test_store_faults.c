@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The SQLite store on a disk that fails: each write, sync and truncation in turn; and ledgers that
+ * cannot be opened. Whatever happens, a DONE is durable, a NOT_DONE never happened, nothing is
+ * lost, and the file verifies.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <sqlite3.h>
+
+#include "adapter/store_sqlite/inspect.h"
+#include "adapter/store_sqlite/lockfile.h"
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "faulty_vfs.h"
+#include "world.h"
+
+static void hear(void *context, bool is_problem, const char *text)
+{
+    if (is_problem)
+        print_error("verify: %s\n", text);
+}
+
+static void assert_verifies(struct world *world)
+{
+    struct hx_inspect *inspect = NULL;
+    struct hx_verify_report report;
+    struct hx_verify_listener listener = {.finding = hear};
+    int rc = hx_inspect_open(&world->options, &inspect);
+    if (rc == 0)
+        rc = hx_inspect_verify(inspect, &listener, &report);
+    if (rc < 0)
+        print_error("verify: %s\n", hx_fault_last()->text);
+    assert_int_equal(rc, 0);
+    assert_int_equal(report.problems, 0);
+    hx_inspect_close(inspect);
+}
+
+/* One operation's life; returns what each step was told. */
+struct told {
+    struct hx_record record;
+    enum hx_store_result insert, mark, update;
+};
+
+static enum hx_store_result result_of(struct hx_store_request *request)
+{
+    enum hx_store_result result = request->result;
+    if (result == HX_STORE_NOT_DONE) {
+        assert_true(request->error[0] != '\0');
+    }
+    hx_store_request_free(request);
+    return result;
+}
+
+static struct told live(struct world *world, struct hx_store *store, unsigned number)
+{
+    struct told told = {.record = world_record(world, 0, number)};
+    told.mark = told.update = HX_STORE_NOT_DONE;
+    told.insert = result_of(world_insert(store, &told.record));
+    if (told.insert != HX_STORE_DONE)
+        return told;
+    told.mark = result_of(world_mark(world, store, &told.record));
+    struct hx_record next = told.record;
+    next.state = HX_OP_SUCCEEDED;
+    next.reason = HX_REASON_ANSWERED;
+    next.attempt.state = HX_ATTEMPT_CONFIRMED;
+    next.outcome.kind = HX_OUTCOME_RESULT;
+    next.outcome.bytes = HX_SPAN_LIT("{\"content\":[]}");
+    next.outcome.size = next.outcome.bytes.len;
+    if (told.mark == HX_STORE_DONE) {
+        next.attempt.is_marked = true;
+        next.attempt.marked_at = world->now;
+        next.first_mark = world->now;
+    }
+    told.update = result_of(world_update(store, &next, 1));
+    return told;
+}
+
+static void assert_true_to(struct hx_store *store, const struct told *told)
+{
+    struct hx_store_request *request = world_find_id(store, &told->record.id);
+    assert_int_equal(request->result, HX_STORE_DONE);
+    assert_int_equal(request->record_count, told->insert == HX_STORE_DONE ? 1 : 0);
+    if (request->record_count == 1) {
+        const struct hx_record *record = &request->records[0].record;
+        enum hx_op_state expected = told->update == HX_STORE_DONE ? HX_OP_SUCCEEDED : HX_OP_RUNNING;
+        assert_int_equal(record->state, expected);
+        if (told->mark == HX_STORE_DONE)
+            assert_true(record->attempt.is_marked);
+    }
+    hx_store_request_free(request);
+}
+
+/* Fails the n-th operation, for n = 1 until none is reached any more. */
+static void fail_each(enum faulty_op op, unsigned long times)
+{
+    bool was_reached = true;
+    unsigned long n = 0;
+    while (was_reached) {
+        n++;
+        struct world *world = world_new(WORLD_SQLITE);
+        world->options.vfs_name = FAULTY_VFS_NAME;
+        struct hx_store *store = world_open(world, 0);
+        struct told before = live(world, store, 1);
+        assert_int_equal(before.update, HX_STORE_DONE);
+        faulty_vfs_arm(op, n, times);
+        struct told during[3];
+        for (unsigned i = 0; i < 3; i++)
+            during[i] = live(world, store, 2 + i);
+        was_reached = faulty_vfs_has_struck();
+        faulty_vfs_arm(op, 0, 0);
+        struct told after = live(world, store, 9);
+        assert_int_equal(after.insert, HX_STORE_DONE);
+        assert_int_equal(after.update, HX_STORE_DONE);
+        for (int round = 0; round < 2; round++) {
+            assert_true_to(store, &before);
+            for (unsigned i = 0; i < 3; i++)
+                assert_true_to(store, &during[i]);
+            assert_true_to(store, &after);
+            if (round == 0) {
+                /* As after a crash of all processes: what the log says is all there is. */
+                world_kill(world, 0);
+                store = world_open(world, 0);
+            }
+        }
+        world_close(world, 0);
+        assert_verifies(world);
+        world_free(world);
+    }
+    assert_true(n > 3);
+}
+
+static void each_write_fails_once(void **state)
+{
+    fail_each(FAULTY_WRITE, 1);
+}
+
+static void each_write_finds_the_disk_full(void **state)
+{
+    fail_each(FAULTY_FULL, 3);
+}
+
+static void each_sync_fails_once(void **state)
+{
+    fail_each(FAULTY_SYNC, 1);
+}
+
+static void each_sync_fails_for_a_while(void **state)
+{
+    fail_each(FAULTY_SYNC, 3);
+}
+
+/* A failed sync leaves frames with valid checksums in the log. Nothing was told about them while it
+ * was not known whether they count; then one truth, also after everybody died. */
+static void an_io_error_ends_the_epoch(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    world->options.vfs_name = FAULTY_VFS_NAME;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record early = world_record(world, 0, 1);
+    assert_int_equal(result_of(world_insert(store, &early)), HX_STORE_DONE);
+    faulty_vfs_arm(FAULTY_SYNC, 1, 1);
+    struct hx_record record = world_record(world, 0, 2);
+    enum hx_store_result result = result_of(world_insert(store, &record));
+    assert_true(faulty_vfs_has_struck());
+    faulty_vfs_arm(FAULTY_SYNC, 0, 0);
+    assert_int_equal(result, HX_STORE_NOT_DONE);
+    struct hx_store_request *request = world_find_id(store, &early.id);
+    assert_false(request->records[0].is_epoch_current);
+    hx_store_request_free(request);
+    struct hx_record late = world_record(world, 0, 3);
+    assert_int_equal(result_of(world_insert(store, &late)), HX_STORE_DONE);
+    request = world_find_id(store, &late.id);
+    assert_true(request->records[0].is_epoch_current);
+    hx_store_request_free(request);
+    assert_null(store->ops->refusal(store));
+    world_free(world);
+}
+
+static void doubt_is_kept_until_it_ends(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    world->options.vfs_name = FAULTY_VFS_NAME;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    faulty_vfs_arm(FAULTY_SYNC, 1, 1000000);
+    struct hx_store_request *request = hx_store_request_new(HX_STORE_INSERT, NULL);
+    request->record = record;
+    store->ops->submit(store, request);
+    store->ops->flush(store);
+    while (store->ops->refusal(store) == NULL) {
+    }
+    assert_non_null(strstr(store->ops->refusal(store), world->path));
+    assert_null(store->ops->take_done(store));
+    faulty_vfs_arm(FAULTY_SYNC, 0, 0);
+    assert_ptr_equal(world_take(store), request);
+    assert_int_equal(result_of(request), HX_STORE_NOT_DONE);
+    assert_int_equal(result_of(world_insert(store, &record)), HX_STORE_DONE);
+    world_free(world);
+}
+
+static void closing_in_doubt_ends(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    world->options.vfs_name = FAULTY_VFS_NAME;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_store_request *request = hx_store_request_new(HX_STORE_INSERT, NULL);
+    request->record = world_record(world, 0, 1);
+    faulty_vfs_arm(FAULTY_SYNC, 1, 1000000);
+    store->ops->submit(store, request);
+    store->ops->flush(store);
+    world_close(world, 0);
+    faulty_vfs_arm(FAULTY_SYNC, 0, 0);
+    world_open(world, 0);
+    world_close(world, 0);
+    assert_verifies(world);
+    world_free(world);
+}
+
+/* The disk is full before the intent: the spool cannot promise room, nothing may be sent. */
+static void no_room_for_an_outcome_refuses_the_claim(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    struct rlimit old, small;
+    getrlimit(RLIMIT_FSIZE, &old);
+    struct hx_store *store = world_open(world, 0);
+    small = old;
+    small.rlim_cur = 300 * 1024;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    struct hx_record record = world_record(world, 0, 1);
+    struct hx_store_request *request = world_insert(store, &record);
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, handler);
+    assert_int_equal(request->result, HX_STORE_NOT_DONE);
+    assert_non_null(strstr(request->error, "no room"));
+    hx_store_request_free(request);
+    assert_int_equal(result_of(world_insert(store, &record)), HX_STORE_DONE);
+    world_free(world);
+}
+
+static void assert_refused(struct world *world, const char *needle)
+{
+    struct hx_store *store = NULL;
+    int rc = hx_store_sqlite_open(&world->options, &store);
+    if (rc == 0)
+        store->ops->close(store);
+    assert_true(rc < 0);
+    if (strstr(hx_fault_last()->text, needle) == NULL)
+        print_error("said: %s\n", hx_fault_last()->text);
+    assert_non_null(strstr(hx_fault_last()->text, needle));
+}
+
+static void write_file(const char *path, const char *bytes, size_t len)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, len), len);
+    close(fd);
+}
+
+static void foreign_files_are_refused(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    char text[8192];
+    memset(text, 'x', sizeof(text));
+    write_file(world->path, text, sizeof(text));
+    assert_refused(world, "is not a ledger of Hapax");
+    unlink(world->path);
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(world->path, &db), SQLITE_OK);
+    sqlite3_exec(db, "CREATE TABLE t(a)", NULL, NULL, NULL);
+    sqlite3_close(db);
+    assert_refused(world, "database of another program");
+    world_free(world);
+}
+
+static void newer_formats_are_refused(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    world_open(world, 0);
+    world_close(world, 0);
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(world->path, &db), SQLITE_OK);
+    sqlite3_exec(db, "PRAGMA user_version = 99", NULL, NULL, NULL);
+    sqlite3_close(db);
+    assert_refused(world, "newer Hapax");
+    world_free(world);
+}
+
+static void corrupt_ledgers_are_named(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    struct hx_store *store = world_open(world, 0);
+    for (unsigned i = 0; i < 50; i++)
+        (void)live(world, store, i);
+    world_close(world, 0);
+    int fd = open(world->path, O_RDWR | O_CLOEXEC);
+    char garbage[4096];
+    struct stat info;
+    memset(garbage, 0xa5, sizeof(garbage));
+    fstat(fd, &info);
+    for (off_t at = 4096; at < info.st_size; at += 4096)
+        assert_int_equal(pwrite(fd, garbage, sizeof(garbage), at), 4096);
+    close(fd);
+    assert_refused(world, "damaged");
+    world_free(world);
+}
+
+static void places_that_cannot_be_written_are_named(void **state)
+{
+    /* Root may write anywhere, so it becomes nobody for a while. */
+    bool is_root = geteuid() == 0;
+    if (is_root)
+        assert_int_equal(seteuid(65534), 0);
+    struct world *world = world_new(WORLD_SQLITE);
+    chmod(world->directory, 0500);
+    assert_refused(world, world->directory);
+    chmod(world->directory, 0700);
+    world_open(world, 0);
+    world_close(world, 0);
+    chmod(world->path, 0400);
+    assert_refused(world, "cannot be written");
+    chmod(world->path, 0600);
+    world_free(world);
+    if (is_root)
+        assert_int_equal(seteuid(0), 0);
+}
+
+static void a_directory_is_no_ledger(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    mkdir(world->path, 0700);
+    assert_refused(world, "not a regular file");
+    world_free(world);
+}
+
+static void files_are_private(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    mode_t old = umask(0);
+    struct hx_store *store = world_open(world, 0);
+    (void)live(world, store, 1);
+    static const char *const suffixes[] = {"",         "-wal",    "-shm",   "-lock",
+                                           "-counter", "-owners", "-spool", "-blobs"};
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        char path[256];
+        struct stat info;
+        snprintf(path, sizeof(path), "%s%s", world->path, suffixes[i]);
+        assert_int_equal(stat(path, &info), 0);
+        assert_int_equal(info.st_mode & 077, 0);
+    }
+    world_close(world, 0);
+    chmod(world->path, 0644);
+    world_open(world, 0);
+    struct stat info;
+    stat(world->path, &info);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    umask(old);
+    world_free(world);
+}
+
+static void a_lock_that_is_held_is_named(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    world->options.lock_wait_ms = 50;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_lockfile lock;
+    char path[256];
+    snprintf(path, sizeof(path), "%s-lock", world->path);
+    assert_int_equal(hx_lockfile_open(&lock, path), 0);
+    assert_int_equal(hx_lockfile_take(&lock, 1000, "holding it in a test"), 0);
+    struct hx_record record = world_record(world, 0, 1);
+    struct hx_store_request *request = world_insert(store, &record);
+    assert_int_equal(request->result, HX_STORE_NOT_DONE);
+    assert_non_null(strstr(request->error, "holding it in a test"));
+    hx_store_request_free(request);
+    /* Reading needs no lock. */
+    assert_int_equal(result_of(world_find_id(store, &record.id)), HX_STORE_DONE);
+    hx_lockfile_drop(&lock);
+    hx_lockfile_close(&lock);
+    assert_int_equal(result_of(world_insert(store, &record)), HX_STORE_DONE);
+    world_free(world);
+}
+
+static void a_lost_blob_is_told_and_hurts_nobody(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    struct hx_store *store = world_open(world, 0);
+    static char large[HX_STORE_INLINE_MAX + 1];
+    struct hx_record record = world_record(world, 0, 1);
+    assert_int_equal(result_of(world_insert(store, &record)), HX_STORE_DONE);
+    record.state = HX_OP_SUCCEEDED;
+    record.attempt.state = HX_ATTEMPT_CONFIRMED;
+    record.outcome.kind = HX_OUTCOME_RESULT;
+    record.outcome.bytes = hx_span(large, sizeof(large));
+    record.outcome.size = sizeof(large);
+    assert_int_equal(result_of(world_update(store, &record, 1)), HX_STORE_DONE);
+    char path[256];
+    snprintf(path, sizeof(path), "%s-blobs", world->path);
+    world_remove_directory(path);
+    struct hx_store_request *ask = hx_store_request_new(HX_STORE_PAYLOAD, NULL);
+    ask->record.id = record.id;
+    store->ops->submit(store, ask);
+    struct hx_record other = world_record(world, 0, 2);
+    struct hx_store_request *insert = hx_store_request_new(HX_STORE_INSERT, NULL);
+    insert->record = other;
+    store->ops->submit(store, insert);
+    store->ops->flush(store);
+    assert_ptr_equal(world_take(store), ask);
+    assert_int_equal(ask->result, HX_STORE_NOT_DONE);
+    assert_non_null(strstr(ask->error, path));
+    hx_store_request_free(ask);
+    assert_ptr_equal(world_take(store), insert);
+    assert_int_equal(result_of(insert), HX_STORE_DONE);
+    world_free(world);
+}
+
+int main(void)
+{
+    faulty_vfs_register();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_write_fails_once),
+        cmocka_unit_test(each_write_finds_the_disk_full),
+        cmocka_unit_test(each_sync_fails_once),
+        cmocka_unit_test(each_sync_fails_for_a_while),
+        cmocka_unit_test(an_io_error_ends_the_epoch),
+        cmocka_unit_test(doubt_is_kept_until_it_ends),
+        cmocka_unit_test(closing_in_doubt_ends),
+        cmocka_unit_test(no_room_for_an_outcome_refuses_the_claim),
+        cmocka_unit_test(foreign_files_are_refused),
+        cmocka_unit_test(newer_formats_are_refused),
+        cmocka_unit_test(corrupt_ledgers_are_named),
+        cmocka_unit_test(places_that_cannot_be_written_are_named),
+        cmocka_unit_test(a_directory_is_no_ledger),
+        cmocka_unit_test(files_are_private),
+        cmocka_unit_test(a_lock_that_is_held_is_named),
+        cmocka_unit_test(a_lost_blob_is_told_and_hurts_nobody),
+    };
+    return cmocka_run_group_tests_name("store faults", tests, NULL, NULL);
+}
