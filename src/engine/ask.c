@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+static const char no_client[] = "The client that made this call is gone.";
+
 static struct hx_ask *new_ask(struct hx_gateway *gateway, enum hx_ask_kind kind)
 {
     struct hx_ask *ask = hx_new(struct hx_ask);
@@ -57,15 +59,21 @@ struct hx_ask *hx_ask_find_server(struct hx_gateway *gateway, const struct hx_rp
 }
 
 /* Nobody is left to answer the server: it is told so at once, so that it can finish its work. */
-static void refuse_server(struct hx_gateway *gateway, struct hx_span raw_id)
+static void refuse_server(struct hx_gateway *gateway, struct hx_span raw_id, const char *reason)
 {
     struct hx_buf line;
     hx_buf_init(&line, gateway->options.message_max);
-    if (hx_rewrite_build_error(&line, raw_id, false, -32603,
-                               HX_SPAN_LIT("The client that made this call is gone."),
-                               HX_SPAN_NONE) == 0)
+    if (hx_rewrite_build_error(&line, raw_id, false, -32603, hx_span_cstr(reason), HX_SPAN_NONE) ==
+        0)
         hx_link_send(gateway, &line, 0);
     hx_buf_fini(&line);
+}
+
+void hx_ask_refuse(struct hx_gateway *gateway, struct hx_ask *ask, const char *reason)
+{
+    if (ask->kind == HX_ASK_SERVER && ask->generation == gateway->link.generation)
+        refuse_server(gateway, hx_buf_span(&ask->raw_id), reason);
+    hx_ask_withdraw(gateway, ask);
 }
 
 void hx_ask_for_server(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
@@ -73,7 +81,7 @@ void hx_ask_for_server(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
     enum { ASKS_MAX = 1024 };
     struct hx_buf line;
     if (gateway->is_client_gone || gateway->asks_by_id.count >= ASKS_MAX) {
-        refuse_server(gateway, msg->id.raw);
+        refuse_server(gateway, msg->id.raw, no_client);
         return;
     }
     struct hx_ask *ask = new_ask(gateway, HX_ASK_SERVER);
@@ -84,7 +92,7 @@ void hx_ask_for_server(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
     if (hx_rewrite_id(msg, hx_span_cstr(ask->id_text), &line) == 0) {
         hx_send_client(gateway, &line, gateway->next_tag++);
     } else {
-        refuse_server(gateway, msg->id.raw);
+        refuse_server(gateway, msg->id.raw, no_client);
         hx_ask_withdraw(gateway, ask);
     }
     hx_buf_fini(&line);
@@ -96,7 +104,7 @@ void hx_asks_of_server_gone(struct hx_gateway *gateway, bool is_client_gone)
         struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
         if (ask->kind == HX_ASK_SERVER && is_client_gone &&
             ask->generation == gateway->link.generation && gateway->link.state == HX_LINK_READY)
-            refuse_server(gateway, hx_buf_span(&ask->raw_id));
+            refuse_server(gateway, hx_buf_span(&ask->raw_id), no_client);
         if (ask->kind == HX_ASK_SERVER || is_client_gone)
             hx_ask_withdraw(gateway, ask);
     }

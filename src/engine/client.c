@@ -378,6 +378,14 @@ static void take_oversize(struct hx_gateway *gateway, const struct hx_peer_event
     snprintf(text, sizeof(text),
              "The message has %llu bytes, more than message_max allows; nothing was sent.",
              (unsigned long long)event->size);
+    if (!event->has_method && (event->has_result || event->has_error)) {
+        /* An answer to a question of the server's: it cannot be passed on, and must not hang. */
+        struct hx_rpc_id answered = hx_rpc_id_parse(hx_buf_span(&event->line));
+        struct hx_ask *ask = hx_ask_find(gateway, &answered);
+        if (ask != NULL)
+            hx_ask_refuse(gateway, ask, "The client's answer is larger than message_max allows.");
+        return;
+    }
     struct hx_buf line;
     hx_buf_init(&line, gateway->options.message_max);
     struct hx_span id = event->line.len > 0 ? hx_buf_span(&event->line) : HX_SPAN_NONE;

@@ -454,6 +454,8 @@ bool hx_tools_want_key(void *context, struct hx_span name, struct hx_span *ret_p
 void hx_ask_for_server(struct hx_gateway *gateway, const struct hx_rpc_msg *msg);
 bool hx_ask_outcome(struct hx_work *work);
 void hx_ask_answered(struct hx_gateway *gateway, struct hx_ask *ask, const struct hx_rpc_msg *msg);
+/* Answers the server's question with an error of ours. */
+void hx_ask_refuse(struct hx_gateway *gateway, struct hx_ask *ask, const char *reason);
 void hx_ask_withdraw(struct hx_gateway *gateway, struct hx_ask *ask);
 void hx_asks_of_server_gone(struct hx_gateway *gateway, bool is_client_gone);
 struct hx_ask *hx_ask_find(struct hx_gateway *gateway, const struct hx_rpc_id *id);

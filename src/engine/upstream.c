@@ -459,8 +459,10 @@ void hx_upstream_oversize(struct hx_gateway *gateway, struct hx_peer_event *even
     hx_route_free(gateway, route);
     if (work != NULL) {
         struct hx_event reply = hx_work_make_event(work, HX_EV_REPLY);
-        reply.outcome = (struct hx_outcome){
-            .kind = HX_OUTCOME_RESULT, .place = HX_OUTCOME_GONE, .size = event->size};
+        reply.outcome =
+            (struct hx_outcome){.kind = event->has_error ? HX_OUTCOME_ERROR : HX_OUTCOME_RESULT,
+                                .place = HX_OUTCOME_GONE,
+                                .size = event->size};
         (void)hx_hex_decode(hx_span_cstr(event->digest_hex), reply.outcome.digest.bytes,
                             HX_DIGEST_SIZE);
         reply.reason = HX_REASON_ANSWERED;
