@@ -82,13 +82,15 @@ struct hx_event {
     struct hx_facts facts;
     struct hx_mint mint;
 
-    bool needs_approval;           /* CALL: the contract's condition holds for these arguments */
-    bool is_forced;                /* RESOLVE_ABSENT: a person overrides the waiting time */
-    bool is_by_operator;           /* CANCEL: not the caller but a person */
-    enum hx_round round;           /* CALL */
-    enum hx_reason reason;         /* LOST, DENY, EVIDENCE: why */
-    struct hx_outcome outcome;     /* REPLY, EVIDENCE, RESOLVE_HAPPENED, REFUSED_*, INPUT_WANTED */
-    int64_t not_before_ms;         /* REFUSED_TRANSIENT: wait at least so long */
+    bool needs_approval;       /* CALL: the contract's condition holds for these arguments */
+    bool is_forced;            /* RESOLVE_ABSENT: a person overrides the waiting time */
+    bool is_by_operator;       /* CANCEL: not the caller but a person */
+    enum hx_round round;       /* CALL */
+    enum hx_reason reason;     /* LOST, DENY, EVIDENCE: why */
+    struct hx_outcome outcome; /* REPLY, EVIDENCE, RESOLVE_HAPPENED, REFUSED_*, INPUT_WANTED */
+    int64_t not_before_ms;     /* REFUSED_TRANSIENT: wait at least so long */
+    uint32_t seen_attempt; /* RESOLVE_ABSENT, RESOLVE_AGAIN, ABSENCE_PROVED: the newest attempt that
+                              the decision knows of; 0 = whichever is the present one */
     const struct hx_record *fresh; /* STALE: what the ledger says now; NULL = no row */
 };
 

@@ -50,10 +50,18 @@ static void on_absence(struct hx_step *step, enum hx_reason reason, bool may_ret
     commit_verb(step, HX_WRITE_UPDATE);
 }
 
+/* A decision about what had happened says nothing of an attempt that was made since. */
+static bool is_about_present(const struct hx_step *step)
+{
+    return step->event->seen_attempt == 0 ||
+           step->event->seen_attempt == step->op->durable.attempt.number;
+}
+
 static void on_absence_proved(struct hx_step *step)
 {
     struct hx_op *op = step->op;
-    if (op->durable.state != HX_OP_UNKNOWN || op->durable.is_superseded ||
+    if (!is_about_present(step) || op->durable.state != HX_OP_UNKNOWN ||
+        op->durable.is_superseded ||
         !hx_absence_is_provable(&op->durable, &step->event->facts, &step->event->now)) {
         not_applied(step);
         return;
@@ -71,7 +79,8 @@ static void on_resolve_absent(struct hx_step *step)
     bool is_believable =
         step->event->is_forced ||
         hx_absence_is_provable(&op->durable, &step->event->facts, &step->event->now);
-    if (op->durable.state != HX_OP_UNKNOWN || op->durable.is_superseded || !is_believable) {
+    if (!is_about_present(step) || op->durable.state != HX_OP_UNKNOWN ||
+        op->durable.is_superseded || !is_believable) {
         not_applied(step);
         return;
     }
@@ -131,7 +140,8 @@ static void make_successor(struct hx_step *step)
 static void on_resolve_again(struct hx_step *step)
 {
     struct hx_op *op = step->op;
-    if (op->durable.state != HX_OP_UNKNOWN || op->durable.is_superseded) {
+    if (!is_about_present(step) || op->durable.state != HX_OP_UNKNOWN ||
+        op->durable.is_superseded) {
         not_applied(step);
         return;
     }

@@ -152,6 +152,15 @@ static bool may_have_acted(const struct hx_record *record)
            (is_open && (record->attempt.is_marked || record->state == HX_OP_UNKNOWN));
 }
 
+/* "It did not happen" and "do it again" were said before another attempt was made, and must not be
+ * taken for a word about that one. A cancel is judged anew; an outcome stays true. */
+static bool is_verb_outdated(const struct hx_op *op, const struct hx_record *fresh)
+{
+    bool is_about_past = op->write == HX_WRITE_SUCCESSOR || op->next.state == HX_OP_FAILED ||
+                         op->next.state == HX_OP_READY;
+    return is_about_past && (fresh == NULL || fresh->attempt.number != op->durable.attempt.number);
+}
+
 /* Somebody else changed the row first. What we wanted is void; the row as it is now decides. But an
  * outcome that we hold stays true: it is handed in again as evidence. */
 void hx_step_stale(struct hx_step *step)
@@ -163,6 +172,7 @@ void hx_step_stale(struct hx_step *step)
     bool was_retry = op->must_follow && !op->has_verb;
     bool has_outcome = op->phase != HX_PHASE_MARKING && !op->has_verb &&
                        op->durable.state != HX_OP_SUCCEEDED && op->next.state == HX_OP_SUCCEEDED;
+    bool is_outdated = is_verb_outdated(op, step->event->fresh);
     hx_step_count(step, HX_COUNTER_STALE_WRITE);
     op->phase = HX_PHASE_IDLE;
     op->write = HX_WRITE_NONE;
@@ -171,7 +181,10 @@ void hx_step_stale(struct hx_step *step)
     op->must_follow = false;
     if (op->has_verb) {
         op->has_verb = false;
-        hx_step_do(step, HX_DO_DEFER);
+        if (is_outdated)
+            hx_step_answer(step, HX_DO_ANSWER_CALLER, HX_ANSWER_NOT_APPLIED);
+        else
+            hx_step_do(step, HX_DO_DEFER);
     }
     if (step->event->fresh == NULL && may_have_acted(&op->durable)) {
         /* No row like this one ever goes. Taken in again, its callers would run it anew. */

@@ -86,14 +86,15 @@ static dimension_set verb_set(enum hx_op_state state, enum hx_event_type event)
     switch (event) {
     case HX_EV_ABSENCE_PROVED:
         return D_BIT(SUPERSEDED) | D_BIT(MARKED) | D_BIT(SENDER_GONE) | D_BIT(DELTA) |
-               D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(RETRIES) | D_BIT(LEFT);
+               D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(RETRIES) | D_BIT(LEFT) | D_BIT(SEEN);
     case HX_EV_RESOLVE_ABSENT:
         return D_BIT(SUPERSEDED) | D_BIT(MARKED) | D_BIT(SENDER_GONE) | D_BIT(DELTA) |
-               D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(FORCED);
+               D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(FORCED) | D_BIT(SEEN);
     case HX_EV_RESOLVE_HAPPENED:
         return D_BIT(SUPERSEDED) | D_BIT(ATTEMPT) | D_BIT(EARLIER);
     case HX_EV_RESOLVE_AGAIN:
-        return D_BIT(SUPERSEDED) | D_BIT(NEEDS_APPROVAL);
+        return D_BIT(SUPERSEDED) | D_BIT(NEEDS_APPROVAL) | D_BIT(SEEN) | D_BIT(ATTEMPT) |
+               D_BIT(EARLIER);
     case HX_EV_RETRY:
         return call_set(state) | D_BIT(SUCCESSOR) | D_BIT(IS_ERROR) | D_BIT(TOOL) |
                D_BIT(TOMBSTONE) | D_BIT(NEEDS_APPROVAL);
@@ -433,6 +434,9 @@ bool cell_build(const struct cell *cell, const unsigned char assignment[D_COUNT]
         .reason = cell->event == HX_EV_DENY ? HX_REASON_DENIED : HX_REASON_TRANSPORT_LOST,
         .outcome = kit_outcome(value[D_OUTCOME] ? "first" : "other"),
         .not_before_ms = 3000,
+        .seen_attempt = value[D_SEEN] == 0   ? 0
+                        : value[D_SEEN] == 1 ? ret_op->durable.attempt.number
+                                             : ret_op->durable.attempt.number + 1,
     };
     build_fresh(&build, &ret_op->durable, ret_event, fresh);
     return true;

@@ -41,6 +41,7 @@
               "keyed,horizon_over", "keyed,no_horizon")                                            \
     DIMENSION(SENDER_GONE, "sender_gone", "no", "yes")                                             \
     DIMENSION(DELTA, "in_flight", "undeclared", "waiting", "over")                                 \
+    DIMENSION(SEEN, "decided_on", "any attempt", "present attempt", "older attempt")               \
     DIMENSION(FORCED, "forced", "no", "yes")                                                       \
     DIMENSION(RETRIES, "retries_after_proof", "no", "yes")                                         \
     DIMENSION(OPERATOR, "by", "caller", "operator")                                                \
