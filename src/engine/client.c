@@ -294,13 +294,7 @@ static void take_notification(struct hx_gateway *gateway, const struct hx_rpc_ms
     }
     if (method == HX_MCP_INITIALIZED)
         keep(&gateway->initialized_message, msg->raw);
-    if (gateway->link.state != HX_LINK_READY)
-        return; /* a notification speaks to a process that is not there any more */
-    struct hx_buf line;
-    hx_buf_init(&line, gateway->options.message_max);
-    if (hx_buf_append_span(&line, msg->raw) == 0)
-        hx_link_send(gateway, &line, 0);
-    hx_buf_fini(&line);
+    hx_link_notify(gateway, msg->raw);
 }
 
 static void take_response(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)

@@ -219,15 +219,22 @@ enum hx_link_state {
     HX_LINK_STOPPING
 };
 
+/* A notification that came before the first process was there. */
+struct hx_notice {
+    struct hx_list node;
+    struct hx_buf line;
+};
+
 struct hx_link {
     enum hx_link_state state;
     uint32_t generation;
     struct hx_map routes; /* by id */
     struct hx_list route_list;
     struct hx_list waiting_requests; /* struct hx_request.wait_node: pass-through to be sent */
+    struct hx_list waiting_notices;  /* struct hx_notice: sent behind those requests */
     struct hx_list waiting_calls;    /* struct hx_call.node: new calls */
+    uint32_t notice_count;
     uint64_t next_id;
-    uint64_t greeting_id;
     struct hx_mono started;
     uint32_t failures; /* starts in a row that came to nothing */
     struct hx_mono not_before;
@@ -438,6 +445,8 @@ struct hx_route *hx_route_find(struct hx_gateway *gateway, uint64_t id);
 void hx_route_id_text(const struct hx_route *route, char ret_text[24]);
 void hx_link_send(struct hx_gateway *gateway, struct hx_buf *line, uint64_t tag);
 void hx_link_greeted(struct hx_gateway *gateway, bool is_welcome);
+/* Passes a notification on; copies `line`. */
+void hx_link_notify(struct hx_gateway *gateway, struct hx_span line);
 void hx_link_stop(struct hx_gateway *gateway);
 void hx_link_forward(struct hx_gateway *gateway, struct hx_request *request);
 void hx_upstream_message(struct hx_gateway *gateway, struct hx_peer_event *event);

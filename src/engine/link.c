@@ -33,6 +33,7 @@ void hx_link_init(struct hx_gateway *gateway)
     struct hx_link *link = &gateway->link;
     hx_list_init(&link->route_list);
     hx_list_init(&link->waiting_requests);
+    hx_list_init(&link->waiting_notices);
     hx_list_init(&link->waiting_calls);
     hx_buf_init(&link->last_stderr, 16 * 1024);
     link->next_id = 1;
@@ -40,9 +41,18 @@ void hx_link_init(struct hx_gateway *gateway)
     link->stuck.fire = on_stuck;
 }
 
+static void free_notice(struct hx_notice *notice)
+{
+    hx_list_unlink(&notice->node);
+    hx_buf_fini(&notice->line);
+    hx_free(notice);
+}
+
 void hx_link_fini(struct hx_gateway *gateway)
 {
     struct hx_link *link = &gateway->link;
+    hx_list_for_each_safe (node, &link->waiting_notices)
+        free_notice(hx_container_of(node, struct hx_notice, node));
     hx_list_for_each_safe (node, &link->route_list)
         hx_route_free(gateway, hx_container_of(node, struct hx_route, node));
     hx_buf_fini(&link->last_stderr);
@@ -155,12 +165,43 @@ void hx_link_forward(struct hx_gateway *gateway, struct hx_request *request)
     hx_list_append(&link->waiting_requests, &request->wait_node);
 }
 
+/* A notification speaks to the process that is there. Only before the first one is up does it wait;
+ * what a restarted process must know is told to it in the greeting. */
+void hx_link_notify(struct hx_gateway *gateway, struct hx_span line)
+{
+    enum { NOTICES_MAX = 1024 };
+    struct hx_link *link = &gateway->link;
+    bool is_first_start = link->generation <= 1 && link->state == HX_LINK_STARTING;
+    struct hx_buf copy;
+    if (link->state != HX_LINK_READY && !is_first_start)
+        return;
+    hx_buf_init(&copy, gateway->options.message_max);
+    if (hx_buf_append_span(&copy, line) < 0 || link->notice_count >= NOTICES_MAX) {
+        hx_buf_fini(&copy);
+        return;
+    }
+    if (!is_first_start) {
+        hx_link_send(gateway, &copy, 0);
+        hx_buf_fini(&copy);
+        return;
+    }
+    struct hx_notice *notice = hx_new(struct hx_notice);
+    notice->line = copy;
+    hx_list_append(&link->waiting_notices, &notice->node);
+    link->notice_count++;
+}
+
 static void release_waiting(struct hx_gateway *gateway)
 {
     struct hx_link *link = &gateway->link;
     struct hx_list *node;
     while ((node = hx_list_take_first(&link->waiting_requests)) != NULL)
         send_request(gateway, hx_container_of(node, struct hx_request, wait_node));
+    while ((node = hx_list_first(&link->waiting_notices)) != NULL) {
+        struct hx_notice *notice = hx_container_of(node, struct hx_notice, node);
+        hx_link_send(gateway, &notice->line, 0);
+        free_notice(notice);
+    }
     while ((node = hx_list_take_first(&link->waiting_calls)) != NULL)
         hx_intake_upstream_ready(hx_container_of(node, struct hx_call, node));
     hx_list_for_each_safe (work_node, &gateway->works)

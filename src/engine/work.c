@@ -242,6 +242,9 @@ void hx_work_step(struct hx_work *work, const struct hx_event *event, struct hx_
     if (call != NULL && has_effect(&effects, HX_DO_JOIN)) {
         hx_list_append(&work->calls, &call->node);
         work->op.waiters++;
+        /* Somebody waits again, so the orphan's bound does not hold any more. */
+        if (work->op.durable.contract.timeout_ms == 0)
+            hx_timer_disarm(&work->gateway->timers, &work->limit);
         mark_joined(work, call, &effects);
     }
     for (unsigned i = 0; i < effects.count; i++)
