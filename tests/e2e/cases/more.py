@@ -453,7 +453,7 @@ def resolve(t, ident, *how):
 @more("resolved_it_happened")
 def happened(t, w):
     client, ident = unknown_operation(t, w, KEY + "0a")
-    resolve(t, ident, "--happened")
+    resolve(t, ident, "happened")
     result = client.result(client.call(key=KEY + "0a"))
     t.true(code(result) != "OUTCOME_UNKNOWN", f"answer after it was settled: {result}")
     t.equal(operation(result)["execution"], "succeeded", "execution")
@@ -463,7 +463,7 @@ def happened(t, w):
 @more("resolved_it_did_not_do_it_again")
 def do_it_again(t, w):
     client, ident = unknown_operation(t, w, KEY + "0b")
-    resolve(t, ident, "--again")
+    resolve(t, ident, "again")
     result = w.poll(client, key=KEY + "0b")
     t.equal(len(t.effects()), 2, "effects: exactly one successor")
     t.true(t.effects()[1]["receipt"] in str(result), f"the successor's result: {result}")

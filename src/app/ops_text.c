@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/ops_text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "core/words.h"
+
+void hx_ops_short_id(const struct hx_id *id, char *ret_text)
+{
+    char full[HX_ID_TEXT_SIZE];
+    hx_id_format(id, full);
+    snprintf(ret_text, HX_ID_TEXT_SIZE, "%s", full + sizeof(full) - 1 - HX_OPS_SHORT_ID);
+}
+
+void hx_ops_age(int64_t ms, char *ret_text)
+{
+    int64_t seconds = ms < 0 ? 0 : ms / 1000;
+    int64_t minutes = seconds / 60, hours = minutes / 60, days = hours / 24;
+    if (minutes == 0)
+        snprintf(ret_text, HX_OPS_AGE_SIZE, "%" PRId64 "s", seconds);
+    else if (hours == 0)
+        snprintf(ret_text, HX_OPS_AGE_SIZE, "%" PRId64 "m%02" PRId64 "s", minutes, seconds % 60);
+    else if (days == 0)
+        snprintf(ret_text, HX_OPS_AGE_SIZE, "%" PRId64 "h%02" PRId64 "m", hours, minutes % 60);
+    else
+        snprintf(ret_text, HX_OPS_AGE_SIZE, "%" PRId64 "d%02" PRId64 "h", days, hours % 24);
+}
+
+void hx_ops_moment(struct hx_wall wall, char *ret_text)
+{
+    enum { SECONDS_END = 19 };
+    if (wall.ms == 0) {
+        memcpy(ret_text, "-", 2);
+        return;
+    }
+    hx_wall_format(wall, ret_text);
+    if (strlen(ret_text) < SECONDS_END)
+        return;
+    ret_text[10] = ' ';
+    memcpy(ret_text + SECONDS_END, "Z", 2);
+}
+
+const char *hx_ops_words(const char *name)
+{
+    enum { TURNS = 8, SIZE = 64 };
+    static char texts[TURNS][SIZE];
+    static unsigned turn;
+    char *text = texts[turn++ % TURNS];
+    snprintf(text, SIZE, "%s", name);
+    for (char *at = text; *at; at++)
+        if (*at == '_')
+            *at = ' ';
+    return text;
+}
+
+void hx_ops_print_plain(FILE *out, struct hx_span text, size_t max)
+{
+    size_t len = text.len < max ? text.len : max;
+    /* Not in the middle of a sign. */
+    while (len > 0 && len < text.len && ((unsigned char)text.ptr[len] & 0xc0) == 0x80)
+        len--;
+    for (size_t i = 0; i < len; i++) {
+        unsigned char byte = (unsigned char)text.ptr[i];
+        /* 0xC2 0x80-0x9F are control characters too. */
+        bool is_c1 = byte == 0xc2 && i + 1 < len && (unsigned char)text.ptr[i + 1] < 0xa0;
+        if (is_c1)
+            i++;
+        fputc(byte < 0x20 || byte == 0x7f || is_c1 ? '?' : byte, out);
+    }
+    if (len < text.len)
+        fprintf(out, " … (%zu bytes in all)", text.len);
+}
+
+const char *hx_ops_owner_name(enum hx_owner_fact fact)
+{
+    static const char *const names[] = {
+        [HX_OWNER_NOBODY] = "nobody",       [HX_OWNER_MINE] = "this process",
+        [HX_OWNER_ALIVE] = "alive",         [HX_OWNER_DEAD] = "dead",
+        [HX_OWNER_ELSEWHERE] = "elsewhere", [HX_OWNER_ELSEWHERE_LAPSED] = "elsewhere, lapsed",
+    };
+    return names[fact];
+}
+
+/* --- JSON --- */
+
+static void put_cstr(struct hx_json_writer *writer, const char *name, const char *value)
+{
+    hx_json_put_name(writer, name);
+    hx_json_put_cstr(writer, value);
+}
+
+static void put_span(struct hx_json_writer *writer, const char *name, struct hx_span value)
+{
+    hx_json_put_name(writer, name);
+    hx_json_put_string(writer, value);
+}
+
+static void put_uint(struct hx_json_writer *writer, const char *name, uint64_t value)
+{
+    hx_json_put_name(writer, name);
+    hx_json_put_uint(writer, value);
+}
+
+static void put_bool(struct hx_json_writer *writer, const char *name, bool value)
+{
+    hx_json_put_name(writer, name);
+    hx_json_put_bool(writer, value);
+}
+
+static void put_id(struct hx_json_writer *writer, const char *name, const struct hx_id *id)
+{
+    char text[HX_ID_TEXT_SIZE];
+    hx_json_put_name(writer, name);
+    if (hx_id_is_nil(id)) {
+        hx_json_put_null(writer);
+        return;
+    }
+    hx_id_format(id, text);
+    hx_json_put_cstr(writer, text);
+}
+
+static void put_digest(struct hx_json_writer *writer, const char *name,
+                       const struct hx_digest *digest)
+{
+    char text[7 + HX_DIGEST_HEX_SIZE] = "sha256:";
+    hx_digest_hex(digest, text + 7);
+    put_cstr(writer, name, text);
+}
+
+void hx_ops_put_wall(struct hx_json_writer *writer, const char *name, struct hx_wall wall)
+{
+    char text[HX_TIME_TEXT_SIZE];
+    hx_json_put_name(writer, name);
+    if (wall.ms == 0) {
+        hx_json_put_null(writer);
+        return;
+    }
+    hx_wall_format(wall, text);
+    hx_json_put_cstr(writer, text);
+}
+
+/* Line ends stand in JSON between its words only, where a blank means the same. */
+void hx_ops_put_json(struct hx_json_writer *writer, const char *name, struct hx_span json)
+{
+    hx_json_put_name(writer, name);
+    if (hx_span_is_absent(json) || json.len == 0) {
+        hx_json_put_null(writer);
+        return;
+    }
+    size_t begin = writer->buf->len;
+    hx_json_put_raw(writer, json);
+    if (!hx_buf_ok(writer->buf))
+        return;
+    for (size_t i = begin; i < writer->buf->len; i++)
+        if (writer->buf->data[i] == '\n' || writer->buf->data[i] == '\r')
+            writer->buf->data[i] = ' ';
+}
+
+static void put_attempt(struct hx_json_writer *writer, const struct hx_record *record)
+{
+    const struct hx_attempt *attempt = &record->attempt;
+    hx_json_put_name(writer, "attempt");
+    hx_json_open_object(writer);
+    put_uint(writer, "number", attempt->number);
+    put_cstr(writer, "state", hx_attempt_state_name(attempt->state));
+    hx_ops_put_wall(writer, "claimed", attempt->claimed_at.wall);
+    hx_ops_put_wall(writer, "marked",
+                    attempt->is_marked ? attempt->marked_at.wall : (struct hx_wall){0});
+    put_cstr(writer, "transport", attempt->transport);
+    hx_json_close_object(writer);
+    hx_json_put_name(writer, "earlier_attempts");
+    hx_json_open_object(writer);
+    put_uint(writer, "open", record->earlier.open);
+    put_uint(writer, "asked", record->earlier.asked);
+    put_uint(writer, "confirmed", record->earlier.confirmed);
+    put_uint(writer, "refused", record->earlier.refused);
+    hx_json_close_object(writer);
+    put_uint(writer, "sends", record->sends);
+}
+
+static void put_outcome(struct hx_json_writer *writer, const struct hx_outcome *outcome,
+                        const struct hx_ops_json *options)
+{
+    static const char *const kinds[] = {
+        [HX_OUTCOME_NONE] = "none", [HX_OUTCOME_RESULT] = "result", [HX_OUTCOME_ERROR] = "error"};
+    static const char *const places[] = {
+        [HX_OUTCOME_INLINE] = "row", [HX_OUTCOME_BLOB] = "file", [HX_OUTCOME_GONE] = "gone"};
+    hx_json_put_name(writer, "outcome");
+    if (outcome->kind == HX_OUTCOME_NONE) {
+        hx_json_put_null(writer);
+        return;
+    }
+    hx_json_open_object(writer);
+    put_cstr(writer, "kind", kinds[outcome->kind]);
+    put_bool(writer, "is_error", outcome->is_error);
+    put_bool(writer, "is_reconstructed", outcome->is_reconstructed);
+    put_cstr(writer, "place", places[outcome->place]);
+    put_uint(writer, "size", outcome->size);
+    put_digest(writer, "digest", &outcome->digest);
+    if (options->has_payload)
+        hx_ops_put_json(writer, "value",
+                        hx_span_is_absent(options->outcome) ? outcome->bytes : options->outcome);
+    hx_json_close_object(writer);
+}
+
+/* From the call to its end, or to the moment when its outcome was called unknown. */
+static void put_duration(struct hx_json_writer *writer, const struct hx_record *record)
+{
+    hx_json_put_name(writer, "duration_ms");
+    if (record->settled.wall.ms == 0)
+        hx_json_put_null(writer);
+    else
+        hx_json_put_int(writer, hx_age_ms(&record->created, &record->settled));
+}
+
+static void put_flags(struct hx_json_writer *writer, const struct hx_record *record)
+{
+    put_bool(writer, "needs_human",
+             record->needs_human && record->state == HX_OP_UNKNOWN && !record->is_superseded);
+    put_bool(writer, "is_superseded", record->is_superseded);
+    put_bool(writer, "is_disputed", record->is_disputed);
+    put_bool(writer, "is_tombstone", record->is_tombstone);
+    put_bool(writer, "is_approved", record->is_approved);
+    put_bool(writer, "is_cancel_requested", record->is_cancel_requested);
+    put_bool(writer, "is_told_pending", record->is_told_pending);
+}
+
+static void put_identity(struct hx_json_writer *writer, const struct hx_record *record,
+                         const struct hx_ops_json *options)
+{
+    put_span(writer, "tenant", record->tenant);
+    put_span(writer, "principal", record->principal);
+    put_span(writer, "server", record->server);
+    put_span(writer, "tool", record->tool);
+    put_cstr(writer, "key_source", hx_key_source_name(record->key_source));
+    if (options->has_payload && record->key_source != HX_KEY_NONE)
+        put_span(writer, "key", record->key);
+    put_uint(writer, "generation", record->generation);
+    put_digest(writer, "fingerprint", &record->fingerprint);
+}
+
+void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_found *found,
+                          const struct hx_ops_json *options)
+{
+    const struct hx_record *record = &found->record;
+    put_id(writer, "id", &record->id);
+    put_cstr(writer, "execution", hx_op_state_name(record->state));
+    put_cstr(writer, "effect", hx_effect_state_name(hx_record_effect(record)));
+    put_cstr(writer, "delivery", hx_delivery_name(hx_record_delivery(record)));
+    put_cstr(writer, "reason", hx_reason_name(record->reason));
+    put_identity(writer, record, options);
+    if (options->has_age) {
+        hx_json_put_name(writer, "age_ms");
+        hx_json_put_int(writer, hx_age_ms(&record->created, &options->now));
+    }
+    hx_ops_put_wall(writer, "first_sent", record->first_sent);
+    hx_ops_put_wall(writer, "created", record->created.wall);
+    hx_ops_put_wall(writer, "updated", record->updated.wall);
+    hx_ops_put_wall(writer, "settled", record->settled.wall);
+    hx_ops_put_wall(writer, "not_before", record->not_before.wall);
+    put_duration(writer, record);
+    put_cstr(writer, "owner", hx_ops_owner_name(found->owner_fact));
+    put_uint(writer, "fence", record->fence);
+    put_attempt(writer, record);
+    put_uint(writer, "repeats", record->repeats);
+    put_uint(writer, "answers_sent", record->sent_count);
+    put_uint(writer, "answers_lost", record->lost_count);
+    put_uint(writer, "adoptions", record->adoptions);
+    put_flags(writer, record);
+    put_id(writer, "successor", &record->successor);
+    put_id(writer, "predecessor", &record->predecessor);
+    if (options->has_payload) {
+        put_id(writer, "effect_key", &record->effect_key);
+        hx_ops_put_json(writer, "arguments", record->arguments);
+    }
+    put_outcome(writer, &record->outcome, options);
+    struct hx_buf contract;
+    hx_buf_init(&contract, 4096);
+    hx_contract_format(&record->contract, &contract);
+    put_span(writer, "contract", hx_buf_span(&contract));
+    hx_buf_fini(&contract);
+}
+
+void hx_ops_put_history_line(struct hx_json_writer *writer, const struct hx_history_line *line)
+{
+    hx_ops_put_wall(writer, "at", line->at);
+    put_cstr(writer, "what", line->what);
+    bool is_row_change = strcmp(line->what, "note") != 0 && strcmp(line->what, "evidence") != 0;
+    if (is_row_change) {
+        put_cstr(writer, "from", hx_op_state_name(line->from));
+        put_cstr(writer, "to", hx_op_state_name(line->to));
+        put_cstr(writer, "reason", hx_reason_name(line->reason));
+        put_uint(writer, "fence", line->fence);
+        put_uint(writer, "attempt", line->attempt);
+        put_cstr(writer, "attempt_state", hx_attempt_state_name(line->attempt_state));
+    }
+    put_id(writer, "process", &line->who);
+    if (hx_span_is_absent(line->text) || line->text.len == 0)
+        return;
+    if (is_row_change)
+        put_span(writer, "transport", line->text);
+    else
+        hx_ops_put_json(writer, "note", line->text);
+}
+
+bool hx_ops_print_json(FILE *out, struct hx_buf *buf)
+{
+    (void)hx_buf_append_char(buf, '\n'); /* remembered by the buffer */
+    if (!hx_buf_ok(buf)) {
+        (void)HX_RAISE(HX_E_LIMIT, "An operation is too large to be written as JSON.");
+        return false;
+    }
+    (void)fwrite(buf->data, 1, buf->len, out); /* remembered by the stream */
+    return true;
+}
