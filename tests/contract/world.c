@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -16,14 +17,11 @@ static struct hx_now clock_now(struct hx_clock *clock)
     return hx_container_of(clock, struct world, clock)->now;
 }
 
-/* Owner tokens and blob numbers differ between worlds and runs alike. */
+/* Ids, owner tokens and blob numbers: nothing that a test may depend on. */
 static void rand_fill(struct hx_rand *rand, uint8_t *ret_bytes, size_t len)
 {
-    static _Atomic uint64_t counter = 1;
-    for (size_t i = 0; i < len; i++) {
-        uint64_t x = (counter++ + (uint64_t)getpid() * 7919) * 0x9e3779b97f4a7c15U;
-        ret_bytes[i] = (uint8_t)(x >> 37);
-    }
+    ssize_t count = getrandom(ret_bytes, len, 0);
+    hx_assert(count == (ssize_t)len);
 }
 
 uint64_t world_random(struct world *world)

@@ -208,12 +208,14 @@ static void run_find(struct hx_memory_store *store, struct hx_store_request *req
         find_twins(store, request, &request->record.twin, 0);
 }
 
-/* Takes a copy of the outcome where the SQLite adapter would choose between row and blob. */
+/* Takes a copy of the outcome, and says where the SQLite adapter would have put it. */
 static void own_outcome(struct hx_outcome *outcome)
 {
-    if (!hx_span_is_absent(outcome->bytes))
-        outcome->place =
-            outcome->bytes.len > HX_STORE_INLINE_MAX ? HX_OUTCOME_BLOB : HX_OUTCOME_INLINE;
+    if (outcome->place == HX_OUTCOME_GONE) {
+        outcome->bytes = HX_SPAN_NONE;
+        return;
+    }
+    outcome->place = outcome->bytes.len > HX_STORE_INLINE_MAX ? HX_OUTCOME_BLOB : HX_OUTCOME_INLINE;
     outcome->bytes = span_own(outcome->bytes);
 }
 
@@ -281,14 +283,15 @@ static void update_row(struct hx_memory_ledger *ledger, struct hx_memory_row *ro
         hx_span_is_absent(next.outcome.bytes) && next.outcome.place == HX_OUTCOME_BLOB;
     if (keeps_bytes) {
         next.outcome.bytes = before.outcome.bytes;
+        next.outcome.place = before.outcome.place;
     } else {
         span_drop(&row->record.outcome.bytes);
         own_outcome(&next.outcome);
     }
     if (next.attempt.number != before.attempt.number)
         row->claim_epoch = ledger->epoch;
-    if (next.state == HX_OP_EXPIRED)
-        row->is_hot = false;
+    if (next.state == HX_OP_EXPIRED || !hx_op_state_is_final(next.state))
+        row->is_hot = next.state != HX_OP_EXPIRED;
     row->record = next;
 }
 

@@ -103,7 +103,8 @@ int hx_row_newest_twin(struct hx_ledger *ledger, const struct hx_digest *twin, i
 
 bool hx_outcome_needs_blob(const struct hx_outcome *outcome)
 {
-    return !hx_span_is_absent(outcome->bytes) && outcome->bytes.len > HX_STORE_INLINE_MAX;
+    return outcome->place != HX_OUTCOME_GONE && !hx_span_is_absent(outcome->bytes) &&
+           outcome->bytes.len > HX_STORE_INLINE_MAX;
 }
 
 static int payload_put(struct hx_ledger *ledger, int64_t row, int part, struct hx_span bytes)
@@ -244,7 +245,10 @@ int hx_row_update(struct hx_ledger *ledger, const struct hx_row_head *head,
                          HX_COLUMN_CHANGING | HX_COLUMN_GROWING | HX_COLUMN_HOLDER, &ledger->boots);
     if (rc < 0)
         return HX_TRACE(rc);
-    sqlite3_bind_int(stmt, index++, record->state == HX_OP_EXPIRED);
+    if (record->state != HX_OP_EXPIRED && hx_op_state_is_final(record->state))
+        sqlite3_bind_null(stmt, index++); /* as it was */
+    else
+        sqlite3_bind_int(stmt, index++, record->state != HX_OP_EXPIRED);
     if (record->attempt.number != head->attempt)
         sqlite3_bind_int64(stmt, index++, (int64_t)ledger->meta.epoch);
     else

@@ -40,9 +40,10 @@ static void update_op(struct hx_buf *sql)
 {
     (void)hx_buf_append_cstr(sql, "UPDATE op SET ");
     hx_columns_assignments(sql, HX_COLUMN_CHANGING | HX_COLUMN_GROWING | HX_COLUMN_HOLDER);
-    (void)hx_buf_append_cstr(sql, ", hot = iif(?, 0, hot), claim_epoch = coalesce(?, claim_epoch),"
-                                  " used_age = ?, outcome_place = ?, outcome_blob = ?,"
-                                  " outcome = iif(?, outcome, ?) WHERE row = ?");
+    (void)hx_buf_append_cstr(sql,
+                             ", hot = coalesce(?, hot), claim_epoch = coalesce(?, claim_epoch),"
+                             " used_age = ?, outcome_place = ?, outcome_blob = ?,"
+                             " outcome = iif(?, outcome, ?) WHERE row = ?");
 }
 
 static void make_sql(struct hx_buf *text, enum hx_sql sql)

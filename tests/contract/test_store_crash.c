@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A process is SIGKILLed at every named point of the store, each time it comes there; then the
+ * ledger is opened again. What was told stays true, no outcome that was kept is lost, a second
+ * crash inside the recovery changes nothing, and the file verifies.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "adapter/store_sqlite/inspect.h"
+#include "adapter/store_sqlite/retention.h"
+#include "base/alloc.h"
+#include "base/crash.h"
+#include "base/fault.h"
+#include "world.h"
+
+enum { SMALL, LARGE, SPOOLED, SPOOLED_LARGE, OPS };
+enum { VISITS_MAX = 200 };
+#define DAY_MS ((int64_t)24 * 60 * 60 * 1000)
+
+struct shared {
+    struct {
+        struct hx_id id;
+        bool is_inserted;
+        bool is_kept; /* the outcome was told to be durable, in the row or in the spool */
+    } ops[OPS];
+    bool is_swept;
+};
+
+static char large[HX_STORE_INLINE_MAX + 7];
+
+static struct hx_record settled(struct world *world, const struct hx_record *record, bool is_large)
+{
+    struct hx_record next = *record;
+    next.state = HX_OP_SUCCEEDED;
+    next.attempt.state = HX_ATTEMPT_CONFIRMED;
+    next.outcome.kind = HX_OUTCOME_RESULT;
+    next.outcome.bytes = is_large ? hx_span(large, sizeof(large)) : HX_SPAN_LIT("{\"content\":[]}");
+    next.outcome.size = next.outcome.bytes.len;
+    hx_hasher_begin(world->hasher);
+    hx_hasher_add(world->hasher, next.outcome.bytes);
+    next.outcome.digest = hx_hasher_end(world->hasher);
+    return next;
+}
+
+static void must_be_done(struct hx_store_request *request)
+{
+    hx_assert(request->result == HX_STORE_DONE);
+    hx_store_request_free(request);
+}
+
+static void live(struct world *world, struct hx_store *store, struct shared *shared, unsigned op)
+{
+    struct hx_record record = world_record(world, 0, op);
+    shared->ops[op].id = record.id;
+    must_be_done(world_insert(store, &record));
+    shared->ops[op].is_inserted = true;
+    if (op == SMALL)
+        must_be_done(world_mark(world, store, &record));
+    struct hx_record next = settled(world, &record, op == LARGE || op == SPOOLED_LARGE);
+    if (op == SMALL)
+        next.attempt.is_marked = true;
+    next.attempt.marked_at = world->now;
+    next.first_mark = world->now;
+    struct hx_store_request *request =
+        hx_store_request_new(op < SPOOLED ? HX_STORE_UPDATE : HX_STORE_SPOOL, NULL);
+    request->record = next;
+    request->expected_fence = 1;
+    must_be_done(world_run(store, request));
+    shared->ops[op].is_kept = true;
+}
+
+/* Days later: what is old goes. */
+static void sweep(struct world *world, struct shared *shared)
+{
+    struct hx_ledger ledger;
+    struct hx_aftermath aftermath = {0};
+    struct hx_sweep position = {0};
+    struct hx_id nobody = {{0}};
+    world->now.wall.ms += 35 * DAY_MS;
+    world->now.mono.ms += 35 * DAY_MS;
+    shared->is_swept = true;
+    int rc = hx_ledger_open(&ledger, &world->options, &nobody);
+    hx_assert(rc == 0);
+    rc = hx_sweep_step(&position, &ledger, &aftermath);
+    hx_assert(rc == 0);
+    hx_aftermath_fini(&aftermath);
+    hx_ledger_close(&ledger);
+}
+
+static _Noreturn void child(struct world *world, struct shared *shared)
+{
+    struct hx_store *store = world_open(world, 0);
+    for (unsigned op = 0; op < SPOOLED; op++)
+        live(world, store, shared, op);
+    /* One outcome stays in the spool of a dead process, the other is committed by its own. */
+    live(world, store, shared, SPOOLED);
+    world_kill(world, 0);
+    store = world_open(world, 0);
+    live(world, store, shared, SPOOLED_LARGE);
+    world_close(world, 0);
+    sweep(world, shared);
+    struct hx_inspect *inspect = NULL;
+    struct hx_recover_report report;
+    int rc = hx_inspect_open(&world->options, &inspect);
+    hx_assert(rc == 0);
+    rc = hx_inspect_recover(inspect, (struct hx_wall){0}, &report);
+    hx_assert(rc == 0);
+    hx_inspect_close(inspect);
+    _exit(0);
+}
+
+/* Runs the child with one crash point set; false when it came to its end. */
+static bool crashes(struct world *world, struct shared *shared, const char *at)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setenv("HAPAX_CRASH_AT", at, 1);
+        child(world, shared);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status)) {
+        assert_int_equal(WEXITSTATUS(status), 0);
+        return false;
+    }
+    assert_int_equal(WTERMSIG(status), SIGKILL);
+    return true;
+}
+
+static void hear(void *context, bool is_problem, const char *text)
+{
+    if (is_problem)
+        print_error("verify: %s\n", text);
+}
+
+static void assert_verifies(struct world *world)
+{
+    struct hx_inspect *inspect = NULL;
+    struct hx_verify_report report;
+    struct hx_verify_listener listener = {.finding = hear};
+    int rc = hx_inspect_open(&world->options, &inspect);
+    if (rc < 0)
+        print_error("open: %s\n", hx_fault_last()->text);
+    assert_int_equal(rc, 0);
+    assert_int_equal(hx_inspect_verify(inspect, &listener, &report), 0);
+    assert_int_equal(report.problems, 0);
+    hx_inspect_close(inspect);
+}
+
+static void assert_true_to(struct world *world, const struct shared *shared)
+{
+    struct hx_store *store = world_open(world, 0);
+    assert_null(store->ops->refusal(store));
+    for (unsigned op = 0; op < OPS; op++) {
+        if (!shared->ops[op].is_inserted)
+            continue;
+        struct hx_store_request *request = world_find_id(store, &shared->ops[op].id);
+        assert_int_equal(request->result, HX_STORE_DONE);
+        assert_int_equal(request->record_count, 1);
+        enum hx_op_state state = request->records[0].record.state;
+        bool may_be_expired = shared->is_swept && state == HX_OP_EXPIRED;
+        if (shared->ops[op].is_kept && !may_be_expired)
+            assert_int_equal(state, HX_OP_SUCCEEDED);
+        if (may_be_expired)
+            assert_true(store->ops->low_water(store).ms > 0);
+        hx_store_request_free(request);
+        if (state != HX_OP_SUCCEEDED)
+            continue;
+        struct hx_store_request *ask = hx_store_request_new(HX_STORE_PAYLOAD, NULL);
+        ask->record.id = shared->ops[op].id;
+        world_run(store, ask);
+        if (ask->result != HX_STORE_DONE)
+            print_error("payload: %s\n", ask->error);
+        assert_int_equal(ask->result, HX_STORE_DONE);
+        bool is_large = op == LARGE || op == SPOOLED_LARGE;
+        if (!shared->is_swept)
+            assert_int_equal(ask->payload.len, is_large ? sizeof(large) : 14);
+        hx_store_request_free(ask);
+    }
+    world_close(world, 0);
+}
+
+/* The recovery itself is killed too: a process that opens the ledger, and dies there. */
+static void crash_again(struct world *world, const char *at)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setenv("HAPAX_CRASH_AT", at, 1);
+        world_open(world, 1);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+}
+
+static void every_point_every_visit(void **state)
+{
+    if (hx_crash_point_count() == 0)
+        skip();
+    for (size_t i = 0; i < hx_crash_point_count(); i++) {
+        const char *name = hx_crash_point_name(i);
+        bool is_duplicate = false;
+        for (size_t k = 0; k < i; k++)
+            is_duplicate |= strcmp(name, hx_crash_point_name(k)) == 0;
+        bool was_reached = !is_duplicate;
+        unsigned visit = 0;
+        while (was_reached && visit < VISITS_MAX) {
+            char at[64];
+            snprintf(at, sizeof(at), "%s:%u", name, ++visit);
+            struct world *world = world_new(WORLD_SQLITE);
+            struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+            was_reached = crashes(world, shared, at);
+            crash_again(world, name);
+            assert_true_to(world, shared);
+            assert_true_to(world, shared);
+            assert_verifies(world);
+            munmap(shared, sizeof(*shared));
+            world_free(world);
+        }
+        if (!is_duplicate)
+            print_message("%s: %u crashes\n", name, visit - 1);
+        if (!is_duplicate && visit < 2)
+            print_error("point %s was never reached\n", name);
+        assert_true(is_duplicate || visit >= 2);
+    }
+}
+
+int main(void)
+{
+    memset(large, 'l', sizeof(large));
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_point_every_visit)};
+    return cmocka_run_group_tests_name("store crashes", tests, NULL, NULL);
+}
