@@ -60,6 +60,8 @@ static void touch(struct hx_gateway *gateway, struct hx_delivery_note *note, boo
         note->cold_record.lost_count++;
         if (note->is_counted)
             note->cold_record.sent_count--;
+        /* The row left the twin index when its answer was sent; a repeat must find it again. */
+        request->touch.warm = !hx_repeat_is_cold(&note->cold_record, &gateway->now);
     }
     note->is_counted = is_sent;
     hx_store_submit_quiet(gateway, request);

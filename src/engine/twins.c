@@ -123,9 +123,19 @@ void hx_intake_adopted(struct hx_call *call, struct hx_store_request *done)
     struct hx_gateway *gateway = call->gateway;
     struct hx_work *work = hx_work_find(gateway, &call->adopted->record->id);
     struct hx_record *record = work ? &work->op.durable : call->adopted->record;
+    bool is_rekeyed = call->wanted.key_source != HX_KEY_NONE && record->key_source == HX_KEY_NONE;
+    if (work == NULL) {
+        /* The row in hand was read before the adoption was written. In between it may have ended,
+         * with nobody waiting to keep it in memory, and an end does not raise the fence: acting on
+         * the old row would write "unknown" over a final state. So it is read again. */
+        call->follow = is_rekeyed ? call->wanted.identity : record->identity;
+        call->is_following = true;
+        hx_intake_find(call);
+        return;
+    }
     record->adoptions++;
     record->holder = call->wanted.holder;
-    if (call->wanted.key_source != HX_KEY_NONE && record->key_source == HX_KEY_NONE)
+    if (is_rekeyed)
         hx_work_rekey(work, record, &call->wanted);
     hx_intake_go_to_row(call, call->adopted);
 }

@@ -85,8 +85,8 @@ void hx_work_rekey(struct hx_work *work, struct hx_record *record, const struct 
     record->identity = wanted->identity;
     record->key_source = wanted->key_source;
     record->first_sent = wanted->first_sent;
-    record->key = work ? hx_work_keep_span(work, wanted->key) : wanted->key;
-    if (work != NULL && work->op.phase != HX_PHASE_IDLE) {
+    record->key = hx_work_keep_span(work, wanted->key);
+    if (work->op.phase != HX_PHASE_IDLE) {
         work->op.next.identity = record->identity;
         work->op.next.key = record->key;
         work->op.next.key_source = record->key_source;

@@ -106,6 +106,7 @@ struct hx_store_touch {
     bool set_needs_human;
     bool cool;             /* the row can no longer be adopted: leave the twin index. Without
                               effect on a row that is not final */
+    bool warm;             /* an answer was taken back: into the twin index again */
     bool adopt;            /* adoptions + 1, holder = `holder`, hot again */
     bool expect_adoptions; /* compare-and-set on `seen_adoptions` */
     uint32_t seen_adoptions;

@@ -322,6 +322,10 @@ static void cooling_leaves_the_twin_index(void **state)
     assert_int_equal(twin_count(store, &record), 1);
     must_touch(store, &record.id, (struct hx_store_touch){.cool = true});
     assert_int_equal(twin_count(store, &record), 0);
+    must_touch(store, &record.id, (struct hx_store_touch){.add_lost = 1, .warm = true});
+    assert_int_equal(twin_count(store, &record), 1); /* its answer was taken back */
+    must_touch(store, &record.id, (struct hx_store_touch){.cool = true});
+    assert_int_equal(twin_count(store, &record), 0);
     struct hx_store_request *request = world_find(store, &record, true, false);
     assert_int_equal(request->record_count, 1);
     free_request(request);

@@ -373,6 +373,8 @@ static void run_touch(struct hx_memory_store *store, struct hx_store_request *re
     record->needs_human |= touch->set_needs_human;
     if (touch->cool && hx_op_state_is_final(record->state))
         row->is_hot = false;
+    if (touch->warm)
+        row->is_hot = true;
     if (touch->adopt) {
         record->adoptions++;
         record->holder = touch->holder;

@@ -334,7 +334,8 @@ int hx_row_touch(struct hx_ledger *ledger, const struct hx_row_head *head,
     if (stmt == NULL)
         return HX_E_STORE;
     bool cools = touch->cool && hx_op_state_is_final(head->state);
-    int hot_code = touch->adopt ? 2 : cools ? 1 : 0; /* 0 leaves it, else the new value + 1 */
+    bool heats = touch->adopt || touch->warm;
+    int hot_code = heats ? 2 : cools ? 1 : 0; /* 0 leaves it, else the new value + 1 */
     sqlite3_bind_int64(stmt, 1, head->row);
     sqlite3_bind_int64(stmt, 2, touch->add_repeats);
     sqlite3_bind_int64(stmt, 3, touch->add_sent);
