@@ -289,7 +289,12 @@ def cancel_races(t, w):
             client.answer(ident)
         elif n % 3 == 1:
             # A call cancelled before it was sent does not run, so only this one's own effect counts.
-            t.wait(lambda: any(f'"n": {n}' in str(line) or f'"n":{n}' in str(line) for line in t.effects()), f"the effect of {n}")
+            t.wait(
+                lambda: any(
+                    f'"n": {n}' in str(line) or f'"n":{n}' in str(line) for line in t.effects()
+                ),
+                f"the effect of {n}",
+            )
         client.cancel(ident, "user" if n % 2 else "Request timed out")
     client.result(client.request("ping"))
     t.wait(lambda: not any(op["execution"] == "running" for op in t.operations()), "all outcomes")

@@ -3,7 +3,9 @@
 shows.
 """
 
+import os
 import re
+import sqlite3
 
 from kit import processes
 from .way import assert_unknown, case, code, operation, without_ours
@@ -138,7 +140,7 @@ def reaper_killed(t, w):
     first = client.call(args={"amount": 1})
     t.wait_effects(1)
     for pid in t.family(client.pid).others:
-        processes.kill(pid, t.surroundings.hapax)
+        processes.kill(pid, "hapax")
     t.touch("release")
     answer = client.result(first)
     t.true(
@@ -178,6 +180,8 @@ def end_of_input(t, w):
     first = client.call(args={"amount": 1})
     t.wait_effects(1)
     client.close_stdin()
+    if w.is_bare:
+        client.wait_eof()
     t.touch("release")
     t.equal(receipt(t, client.result(first)), t.effects()[0]["receipt"], "receipt")
     client.wait_eof(10)
@@ -197,3 +201,52 @@ def keyed(t, w):
         (error["code"], error["data"]["type"]), (-32602, "idempotency_key_conflict"), "conflict"
     )
     t.equal(len(t.effects()), 1, "effects after a conflict")
+
+
+@raw("retry_as_the_first_attempt_ends", bare="breaks")
+def retry_as_it_ends(t, w):
+    """Many times over: the client gives up and asks again within the same few milliseconds in which
+    the first attempt ends. Whichever comes first, the retry gets the real result and nothing runs
+    twice. (An adoption that acted on the row as it was before the end wrote "unknown" over it.)
+    """
+    rounds = 300
+    runs = [[{"sleep": n % 60 / 20}, {"text": "receipt $RECEIPT"}] for n in range(rounds)]
+    client = w.client({"tools": {"charge": {"runs": runs}}})
+    size = 0
+    for n in range(rounds):
+        first = client.call(args={"n": n})
+        while not os.path.exists(t.path("effects")) or os.stat(t.path("effects")).st_size == size:
+            t.true(not client.ended, "the connection lives")
+        size = os.stat(t.path("effects")).st_size
+        client.cancel(first, "Request timed out")
+        result = client.result(client.call(args={"n": n}))
+        t.equal(len(t.lines("effects")), n + 1, f"effects after round {n}")
+        t.equal(receipt(t, result), t.effects()[n]["receipt"], f"receipt given in round {n}")
+
+
+@raw("retry_is_looked_up_before_the_end_and_adopted_after")
+def looked_up_before(t, w):
+    """The retry's look into the ledger and the end of the first attempt wait behind the same lock: the
+    adoption then holds a row that says "running" of an operation that has ended.
+    """
+    client = w.client({"tools": {"charge": {"runs": RELEASED}, "other": {}}})
+    first = client.call(args={"n": 1})
+    t.wait_effects(1)
+    client.cancel(first, "Request timed out")
+    client.result(client.request("tools/list"))
+    holder = sqlite3.connect(t.database(), isolation_level=None)
+    try:
+        holder.execute("BEGIN IMMEDIATE")
+        other = client.call("other")  # its claim keeps the store busy until the lock is free
+        client.result(client.request("tools/list"))
+        retry = client.call(args={"n": 1})
+        client.result(client.request("tools/list"))
+        t.touch("release")
+        t.wait(lambda: any(b"receipt" in line for line in t.server_lines()), "the end of attempt 1")
+        client.result(client.request("tools/list"))
+    finally:
+        holder.rollback()
+        holder.close()
+    t.equal(receipt(t, client.result(retry)), t.effects()[0]["receipt"], "receipt of the retry")
+    client.result(other)
+    t.equal(len(t.effects("charge")), 1, "effects")

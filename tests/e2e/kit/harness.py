@@ -127,6 +127,17 @@ class Test:
         found = [json.loads(line) for line in self.lines("effects")]
         return [one for one in found if tool is None or one.get("tool") == tool]
 
+    def server_lines(self):
+        """The lines that servers wrote so far, by their own record."""
+        wire = self.path("wire")
+        names = [name for name in os.listdir(wire) if name.startswith("server-")]
+        return [
+            line
+            for name in names
+            for line in self.lines(f"wire/{name}")
+            if b'"from": "server"' in line
+        ]
+
     def wait(self, condition, what, seconds=20.0):
         deadline = time.monotonic() + seconds
         while True:
@@ -182,12 +193,12 @@ class Test:
         ]
 
     def ledger_files(self):
-        """Whatever the ledger consists of on disk."""
-        if os.path.isdir(self.ledger):
-            return [os.path.join(self.ledger, name) for name in sorted(os.listdir(self.ledger))]
-        return [
-            self.path(name) for name in sorted(os.listdir(self.dir)) if name.startswith("ledger")
-        ]
+        """The files of the ledger, those in its subdirectories as well."""
+        return sorted(
+            os.path.join(directory, name)
+            for directory, _, names in os.walk(self.ledger)
+            for name in names
+        )
 
     def database(self):
         """The SQLite file among them."""
