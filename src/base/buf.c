@@ -26,16 +26,17 @@ void hx_buf_reset(struct hx_buf *buf)
     buf->is_failed = false;
 }
 
+/* There is always room for one byte more, so that vsnprintf can end its text. */
 int hx_buf_reserve(struct hx_buf *buf, size_t extra)
 {
-    if (extra <= buf->capacity - buf->len)
-        return 0;
-    if (extra > buf->len_max || buf->len > buf->len_max - extra) {
+    if (buf->len > buf->len_max || extra > buf->len_max - buf->len) {
         buf->is_failed = true;
         return HX_RAISE(HX_E_LIMIT, "buffer limit of %zu bytes", buf->len_max);
     }
+    if (extra < buf->capacity - buf->len)
+        return 0;
     size_t wanted = buf->capacity ? buf->capacity : 256;
-    while (wanted < buf->len + extra)
+    while (wanted <= buf->len + extra)
         wanted *= 2;
     char *data = hx_realloc(buf->data, wanted);
     if (data == NULL) {
@@ -85,7 +86,7 @@ int hx_buf_printf(struct hx_buf *buf, const char *format, ...)
     hx_assert(needed >= 0);
     if (buf->is_failed)
         return HX_E_LIMIT;
-    int rc = hx_buf_reserve(buf, (size_t)needed + 1);
+    int rc = hx_buf_reserve(buf, (size_t)needed);
     if (rc < 0)
         return HX_TRACE(rc);
     va_start(args, format);
