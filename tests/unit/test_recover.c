@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* The recovery ladder: which rungs, and when. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "core/recover.h"
+#include "kit/ops.h"
+
+static struct hx_record unknown_record(struct hx_contract contract)
+{
+    struct hx_record record = kit_record(&contract);
+    kit_claim(&record, 1, kit_now(1, 0));
+    kit_mark(&record, kit_now(1, 0));
+    record.state = HX_OP_UNKNOWN;
+    record.settled = kit_now(1, 1000);
+    return record;
+}
+
+static void rungs_are_those_the_contract_allows(void **state)
+{
+    (void)state;
+    const struct hx_facts facts = {.is_sender_gone = true, .is_same_target = true};
+    const struct hx_now now = kit_now(1, 2000);
+    struct hx_contract contract = kit_contract(HX_CLASS_KEYED);
+    contract.has_probe = true;
+    struct hx_record record = unknown_record(contract);
+    struct hx_rungs rungs = hx_recover_rungs(&record, &facts, &now, true);
+    for (int rung = 0; rung < HX_RUNG_COUNT; rung++)
+        assert_true(rungs.is_allowed[rung]);
+
+    record.sends = contract.attempts_max; /* used up: all but sending again */
+    rungs = hx_recover_rungs(&record, &facts, &now, true);
+    assert_false(rungs.is_allowed[HX_RUNG_RESEND]);
+    assert_true(rungs.is_allowed[HX_RUNG_PROBE]);
+
+    record = unknown_record(kit_contract(HX_CLASS_OPAQUE));
+    rungs = hx_recover_rungs(&record, &facts, &now, false);
+    assert_true(rungs.is_allowed[HX_RUNG_EVIDENCE]);
+    assert_false(rungs.is_allowed[HX_RUNG_HANDLE]);
+    assert_false(rungs.is_allowed[HX_RUNG_RESEND]);
+    assert_false(rungs.is_allowed[HX_RUNG_PROBE]);
+    assert_true(rungs.is_allowed[HX_RUNG_PERSON]);
+
+    record.is_superseded = true;
+    rungs = hx_recover_rungs(&record, &facts, &now, true);
+    assert_false(rungs.is_allowed[HX_RUNG_EVIDENCE]);
+    record.is_superseded = false;
+    record.state = HX_OP_RUNNING;
+    rungs = hx_recover_rungs(&record, &facts, &now, true);
+    assert_false(rungs.is_allowed[HX_RUNG_EVIDENCE]);
+}
+
+static void looks_become_rarer(void **state)
+{
+    (void)state;
+    static const int64_t delays_s[] = {5, 15, 45, 120, 300, 600, 600, 600};
+    for (unsigned i = 0; i < sizeof(delays_s) / sizeof(delays_s[0]); i++)
+        assert_int_equal(hx_recover_delay_ms(i), delays_s[i] * 1000);
+    assert_int_equal(hx_recover_delay_ms(4000000000u), 600000);
+}
+
+static void person_is_needed_after_a_quarter_of_an_hour(void **state)
+{
+    (void)state;
+    struct hx_record record = unknown_record(kit_contract(HX_CLASS_OPAQUE));
+    struct hx_now early = kit_now(1, 1000 + 15 * 60 * 1000 - 1),
+                  due = kit_now(1, 1000 + 15 * 60 * 1000);
+    assert_false(hx_recover_needs_human(&record, &early));
+    assert_true(hx_recover_needs_human(&record, &due));
+    record.is_superseded = true;
+    assert_false(hx_recover_needs_human(&record, &due));
+    record.is_superseded = false;
+    record.state = HX_OP_SUCCEEDED;
+    assert_false(hx_recover_needs_human(&record, &due));
+}
+
+static void rungs_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(hx_rung_name(HX_RUNG_EVIDENCE), "evidence");
+    assert_string_equal(hx_rung_name(HX_RUNG_PERSON), "person");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rungs_are_those_the_contract_allows),
+        cmocka_unit_test(looks_become_rarer),
+        cmocka_unit_test(person_is_needed_after_a_quarter_of_an_hour),
+        cmocka_unit_test(rungs_have_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
