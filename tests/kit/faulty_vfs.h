@@ -20,8 +20,8 @@ enum faulty_op {
 
 /* Registers the VFS; once is enough. */
 void faulty_vfs_register(void);
-/* The n-th operation of that kind from now fails (1 = the next), and `times` - 1 after it; 0 = none.
- */
+/* The n-th operation of that kind from now fails (1 = the next), and `times` - 1 after it.
+ * 0 turns it off. */
 void faulty_vfs_arm(enum faulty_op op, unsigned long countdown, unsigned long times);
 /* True when the armed fault has struck at least once. */
 bool faulty_vfs_has_struck(void);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "adapter/store_sqlite/find.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 #include "adapter/store_sqlite/blob.h"
@@ -381,20 +380,6 @@ struct apply_context {
     struct hx_aftermath *aftermath;
 };
 
-/* An outcome that comes too late to be applied is still evidence: its bytes are kept with the row
- * when nothing better is known. */
-static int keep_evidence(struct hx_ledger *ledger, const struct hx_row_head *head,
-                         const struct hx_record *record)
-{
-    char text[160];
-    char digest[HX_DIGEST_HEX_SIZE];
-    hx_digest_hex(&record->outcome.digest, digest);
-    int len =
-        snprintf(text, sizeof(text), "{\"what\":\"late_outcome\",\"size\":%llu,\"digest\":\"%s\"}",
-                 (unsigned long long)record->outcome.size, digest);
-    return HX_TRACE(hx_row_note(ledger, head, HX_HISTORY_EVIDENCE, hx_span(text, (size_t)len)));
-}
-
 static int apply_one(void *context, const struct hx_record *record, uint64_t expected_fence)
 {
     const struct apply_context *apply = context;
@@ -405,7 +390,7 @@ static int apply_one(void *context, const struct hx_record *record, uint64_t exp
         return HX_TRACE(rc); /* no such row: it was taken by retention */
     if (head.fence != expected_fence || hx_op_state_is_final(head.state)) {
         bool is_same = head.fence == record->fence && hx_op_state_is_final(head.state);
-        return is_same ? 0 : HX_TRACE(keep_evidence(ledger, &head, record));
+        return is_same ? 0 : HX_TRACE(hx_row_evidence(ledger, &head, &record->outcome));
     }
     uint64_t blob = 0;
     if (hx_outcome_needs_blob(&record->outcome)) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "adapter/store_sqlite/rows.h"
 
+#include <stdio.h>
+
 #include "adapter/store_sqlite/blob.h"
 #include "base/alloc.h"
 #include "base/crash.h"
@@ -366,4 +368,21 @@ int hx_row_note(struct hx_ledger *ledger, const struct hx_row_head *head, enum h
     }
     return HX_TRACE(
         history_line(ledger, head != NULL ? head->row : 0, &line, kind, line.state, text));
+}
+
+int hx_row_evidence(struct hx_ledger *ledger, const struct hx_row_head *head,
+                    const struct hx_outcome *outcome)
+{
+    char text[160];
+    char digest[HX_DIGEST_HEX_SIZE];
+    hx_digest_hex(&outcome->digest, digest);
+    int len =
+        snprintf(text, sizeof(text), "{\"what\":\"late_outcome\",\"size\":%llu,\"digest\":\"%s\"}",
+                 (unsigned long long)outcome->size, digest);
+    int rc = 0;
+    if (!hx_span_is_absent(outcome->bytes))
+        rc = payload_put(ledger, head->row, HX_PAYLOAD_EVIDENCE, outcome->bytes);
+    if (rc == 0)
+        rc = hx_row_note(ledger, head, HX_HISTORY_EVIDENCE, hx_span(text, (size_t)len));
+    return HX_TRACE(rc);
 }

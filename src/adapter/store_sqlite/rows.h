@@ -67,6 +67,9 @@ int hx_row_touch(struct hx_ledger *ledger, const struct hx_row_head *head,
 /* `head` NULL = the ledger's own log. */
 int hx_row_note(struct hx_ledger *ledger, const struct hx_row_head *head, enum hx_history_kind kind,
                 struct hx_span text) HX_MUST_CHECK;
+/* Keeps an outcome that came too late to be applied: its bytes, and a history line. */
+int hx_row_evidence(struct hx_ledger *ledger, const struct hx_row_head *head,
+                    const struct hx_outcome *outcome) HX_MUST_CHECK;
 /* A history line of what became of a row. */
 int hx_row_history(struct hx_ledger *ledger, int64_t row, const struct hx_record *record,
                    enum hx_history_kind kind, enum hx_op_state from) HX_MUST_CHECK;

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What becomes of rows with time: payloads go after a week, rows after a month and behind the low-water
+ * mark only, tombstones after 400 days; what is open, unknown or disputed stays.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "adapter/store_sqlite/retention.h"
+#include "base/alloc.h"
+#include "world.h"
+
+#define DAY_MS ((int64_t)24 * 60 * 60 * 1000)
+
+static void done(struct hx_store_request *request)
+{
+    if (request->result != HX_STORE_DONE)
+        print_error("%s\n", request->error);
+    assert_int_equal(request->result, HX_STORE_DONE);
+    hx_store_request_free(request);
+}
+
+static void settle(struct world *world, struct hx_record *record, enum hx_op_state state)
+{
+    static char large[HX_STORE_INLINE_MAX + 1];
+    record->state = state;
+    record->attempt.state = state == HX_OP_SUCCEEDED ? HX_ATTEMPT_CONFIRMED : record->attempt.state;
+    record->updated = world->now;
+    if (state == HX_OP_SUCCEEDED) {
+        record->outcome.kind = HX_OUTCOME_RESULT;
+        record->outcome.bytes = hx_span(large, sizeof(large));
+        record->outcome.size = sizeof(large);
+    }
+    done(world_update(world->stores[0], record, 1));
+}
+
+static void pass_days(struct world *world, int64_t days)
+{
+    world->now.wall.ms += days * DAY_MS;
+    world->now.mono.ms += days * DAY_MS;
+}
+
+/* A whole round. */
+static void sweep(struct world *world)
+{
+    struct hx_ledger ledger;
+    struct hx_aftermath aftermath = {0};
+    struct hx_sweep position = {0};
+    struct hx_id nobody = {{0}};
+    assert_int_equal(hx_ledger_open(&ledger, &world->options, &nobody), 0);
+    int rc;
+    while ((rc = hx_sweep_step(&position, &ledger, &aftermath)) == HX_SWEEP_MORE) {
+    }
+    assert_int_equal(rc, 0);
+    hx_aftermath_fini(&aftermath);
+    hx_ledger_close(&ledger);
+}
+
+static enum hx_op_state state_of(struct world *world, const struct hx_record *record)
+{
+    struct hx_store_request *request = world_find(world->stores[0], record, true, false);
+    enum hx_op_state state =
+        request->record_count == 0 ? HX_OP_ABSENT : request->records[0].record.state;
+    hx_store_request_free(request);
+    return state;
+}
+
+static bool has_payload(struct world *world, const struct hx_record *record)
+{
+    struct hx_store_request *request = hx_store_request_new(HX_STORE_PAYLOAD, NULL);
+    request->record.id = record->id;
+    world_run(world->stores[0], request);
+    bool answer = !hx_span_is_absent(request->payload);
+    hx_store_request_free(request);
+    return answer;
+}
+
+static void rows_go_in_their_time(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    enum { PLAIN, TIMED, KEYLESS, UNKNOWN, DISPUTED, RUNNING, COUNT };
+    struct hx_record records[COUNT];
+    char timed_key[HX_ID_TEXT_SIZE];
+    world_open(world, 0);
+    for (unsigned i = 0; i < COUNT; i++) {
+        records[i] = world_record(world, 0, i);
+        hx_id_format(&records[i].id, timed_key);
+        if (i == TIMED)
+            records[i].key = hx_span(timed_key, HX_ID_TEXT_SIZE - 1);
+        if (i == KEYLESS)
+            records[i].key_source = HX_KEY_NONE;
+        records[i].identity = hx_record_identity(world->hasher, &records[i], false);
+        done(world_insert(world->stores[0], &records[i]));
+        if (i == RUNNING)
+            continue;
+        records[i].is_disputed = i == DISPUTED;
+        settle(world, &records[i], i == UNKNOWN ? HX_OP_UNKNOWN : HX_OP_SUCCEEDED);
+    }
+    sweep(world);
+    assert_true(has_payload(world, &records[PLAIN]));
+    pass_days(world, 8);
+    sweep(world);
+    assert_false(has_payload(world, &records[PLAIN]));
+    assert_true(has_payload(world, &records[DISPUTED]));
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_int_not_equal(state_of(world, &records[i]), HX_OP_ABSENT);
+    assert_int_equal(world->stores[0]->ops->low_water(world->stores[0]).ms, 0);
+    pass_days(world, 23);
+    sweep(world);
+    static const enum hx_op_state month[] = {HX_OP_EXPIRED, HX_OP_ABSENT,    HX_OP_ABSENT,
+                                             HX_OP_UNKNOWN, HX_OP_SUCCEEDED, HX_OP_RUNNING};
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_int_equal(state_of(world, &records[i]), month[i]);
+    struct hx_wall low_water = world->stores[0]->ops->low_water(world->stores[0]);
+    assert_true(low_water.ms > records[TIMED].updated.wall.ms);
+    assert_true(low_water.ms < world->now.wall.ms - 20 * DAY_MS);
+    pass_days(world, 401);
+    sweep(world);
+    assert_int_equal(state_of(world, &records[PLAIN]), HX_OP_ABSENT);
+    assert_int_equal(state_of(world, &records[UNKNOWN]), HX_OP_UNKNOWN);
+    assert_int_equal(state_of(world, &records[RUNNING]), HX_OP_RUNNING);
+    world_free(world);
+}
+
+/* A wall clock that jumps ahead makes nothing old; many reboots age by a day each at most. */
+static void a_jumping_clock_takes_nothing(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    done(world_insert(world->stores[0], &record));
+    settle(world, &record, HX_OP_SUCCEEDED);
+    world->now.wall.ms += 1000 * DAY_MS;
+    sweep(world);
+    assert_true(has_payload(world, &record));
+    memset(&world->now.boot, 9, sizeof(world->now.boot));
+    world->now.mono.ms = 5;
+    world->now.wall.ms += 1000 * DAY_MS;
+    struct hx_record other = world_record(world, 0, 2);
+    done(world_insert(world->stores[0], &other));
+    sweep(world);
+    assert_true(has_payload(world, &record));
+    assert_int_equal(state_of(world, &record), HX_OP_SUCCEEDED);
+    /* And one that jumps back raises the mark to nothing that is still to come. */
+    world->now.wall.ms -= 1990 * DAY_MS;
+    world->now.mono.ms += 40 * DAY_MS;
+    sweep(world);
+    assert_true(world->stores[0]->ops->low_water(world->stores[0]).ms < world->now.wall.ms);
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_go_in_their_time),
+        cmocka_unit_test(a_jumping_clock_takes_nothing),
+    };
+    return cmocka_run_group_tests_name("store retention", tests, NULL, NULL);
+}
