@@ -501,7 +501,9 @@ def queried(t, w):
 
 
 def refused_or_unavailable(t, argv, name):
-    """Starts the command: it must end with a clear message, or answer guarded calls with 1503."""
+    """Starts the command: it must end with a clear message, or answer guarded calls with 1503 and
+    say why; reads and the rest may go on.
+    """
     client = RawClient(t, argv, name=name)
     ident = client.request(
         "initialize",
@@ -516,13 +518,14 @@ def refused_or_unavailable(t, argv, name):
         client.notify("notifications/initialized")
         error = client.error(client.call(args={"after": name}), 15)
         t.equal(error["code"], 1503, f"error with a bad ledger: {error}")
+        t.true(t.ledger in error["message"] or "/proc" in error["message"], f"it names it: {error}")
     except Failure:
         if not client.ended:
             raise
         t.true(client.process.wait(10) != 0, "exit status")
-    with open(client.stderr_path, encoding="utf-8") as file:
-        said = file.read()
-    t.true("ledger" in said.lower(), f"the message speaks of the ledger: {said[-300:]!r}")
+        with open(client.stderr_path, encoding="utf-8") as file:
+            said = file.read()
+        t.true("ledger" in said.lower(), f"the message speaks of the ledger: {said[-300:]!r}")
 
 
 @more("ledger_that_cannot_be_made")
