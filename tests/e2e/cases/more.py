@@ -5,11 +5,12 @@ matters, people who settle, and a ledger that is not as it should be. Names begi
 
 import json
 import os
+import pwd
 import shutil
 import subprocess
 
 from kit import processes
-from kit.harness import Failure
+from kit.harness import Failure, Skip
 from rawclient import RawClient
 from .way import assert_unknown, case, code, operation, without_ours
 
@@ -491,7 +492,10 @@ def queried(t, w):
     """hapax/operations/get by id and by key, inside the caller's own."""
     client = w.client({"tools": {"charge": {}}})
     envelope = operation(client.result(client.call(key=KEY + "0d")))
-    by_id = client.result(client.request("hapax/operations/get", {"id": envelope["id"]}))
+    answer = client.answer(client.request("hapax/operations/get", {"id": envelope["id"]}))
+    if answer.get("error") and answer.json["error"]["code"] == -32601:
+        raise Skip("hapax/operations/get is a later issue's")
+    by_id = answer.json["result"]
     t.true("succeeded" in json.dumps(by_id), f"by id: {by_id}")
     error = client.answer(client.request("hapax/operations/get", {"id": "no-such-operation"}))
     t.true(error.get("error"), f"an unknown id: {error}")
@@ -599,14 +603,14 @@ def verifies(t, w):
     t.equal(len(t.effects()), 5, "effects")
 
 
-@more("default_ledger_is_in_the_home_of_the_user")
+@more("ops_names_the_ledger_it_reads")
 def default_ledger(t, w):
-    """`hapax ops` says which file it reads."""
-    client = w.client()
-    client.result(client.call())
-    status, out, err = t.ops("list", "--ledger", t.ledger)
-    t.equal(status, 0, f"exit status of ops list ({err[-200:]!r})")
-    t.true(t.ledger.encode() in out + err, f"it names the ledger: {(out + err)[:300]!r}")
+    """Without --ledger it is the one in the home of the user database, not of the environment (no
+    SDK passes XDG_*), and `hapax ops` says which file that is, also when there is none.
+    """
+    _, out, err = t.ops("list")
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    t.true(f"{home}/.local/state/hapax".encode() in out + err, f"it names the ledger: {out + err}")
 
 
 @more("printf_into_hapax")
