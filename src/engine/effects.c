@@ -22,7 +22,7 @@ static void persist(struct hx_work *work)
         request->second = op->successor;
         request->has_second = true;
     }
-    if (op->write == HX_WRITE_INSERT && op->next.key_source == HX_KEY_NONE) {
+    if (op->write == HX_WRITE_INSERT) {
         request->twin_guard = true;
         request->twin_seen = work->twin_seen;
     }

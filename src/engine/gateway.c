@@ -93,6 +93,7 @@ struct hx_gateway *hx_gateway_new(const struct hx_gateway_options *options,
     mint_secret(gateway, gateway->ask_secret);
     mint_secret(gateway, gateway->token_secret);
     hx_link_init(gateway);
+    hx_store_init(gateway);
     hx_sweep_begin(gateway);
     (void)hx_link_want(gateway);
     return gateway;
@@ -100,6 +101,7 @@ struct hx_gateway *hx_gateway_new(const struct hx_gateway_options *options,
 
 static void free_lists(struct hx_gateway *gateway)
 {
+    hx_store_submit_lazy(gateway);
     hx_list_for_each_safe (node, &gateway->deliveries)
         hx_delivery_free(gateway, hx_container_of(node, struct hx_delivery_note, node));
     hx_list_for_each_safe (node, &gateway->asks)
@@ -301,7 +303,8 @@ bool hx_gateway_is_done(const struct hx_gateway *gateway)
     bool has_answers = !gateway->is_client_gone &&
                        gateway->ports.downstream->ops->queued_bytes(gateway->ports.downstream) > 0;
     return is_leaving && gateway->link.state == HX_LINK_DOWN && gateway->store_open == 0 &&
-           !has_answers && (gateway->is_client_gone || gateway->request_count == 0);
+           hx_list_is_empty(&gateway->lazy) && !has_answers &&
+           (gateway->is_client_gone || gateway->request_count == 0);
 }
 
 bool hx_gateway_is_draining(const struct hx_gateway *gateway)

@@ -236,6 +236,36 @@ void hx_intake_find(struct hx_call *call)
     hx_store_submit_for_call(call, request);
 }
 
+/* May the claim be tried at once, without looking first? The insert holds only if the ledger knows
+ * neither the key nor any equal operation that could still be meant; else it changes nothing and the
+ * look comes then. Nearly every call is new, and this saves it one way to the ledger and back. */
+static bool may_claim_unseen(const struct hx_call *call)
+{
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_store *store = gateway->ports.store;
+    const struct hx_record *wanted = &call->wanted;
+    bool is_keyless = wanted->key_source == HX_KEY_NONE;
+    if (call->was_unseen || call->is_following || !hx_id_is_nil(&call->retry_of) ||
+        gateway->is_draining || gateway->link.state != HX_LINK_READY ||
+        gateway->link.is_input_closed || wanted->contract.approval != HX_APPROVAL_NEVER)
+        return false;
+    if (is_keyless)
+        return wanted->contract.repeat != HX_REPEAT_REQUIRE_KEY;
+    struct hx_key_time time = hx_key_time(wanted->key, wanted->first_sent);
+    return hx_key_age(time, gateway->now.wall, store->ops->low_water(store)) == HX_KEY_AGE_GOOD;
+}
+
+static void find_or_claim(struct hx_call *call)
+{
+    if (!may_claim_unseen(call)) {
+        hx_intake_find(call);
+        return;
+    }
+    call->was_unseen = true;
+    call->twin_seen = 0;
+    hx_intake_begin_new(call);
+}
+
 static void enter_gate(struct hx_call *call)
 {
     struct hx_gateway *gateway = call->gateway;
@@ -256,7 +286,7 @@ static void enter_gate(struct hx_call *call)
     call->gate = hx_container_of(node, struct hx_gate, node);
     if (call->gate->inside == NULL) {
         call->gate->inside = call;
-        hx_intake_find(call);
+        find_or_claim(call);
     } else {
         call->stage = HX_CALL_GATED;
         hx_list_append(&call->gate->waiting, &call->node);
@@ -273,7 +303,7 @@ void hx_intake_leave_gate(struct hx_call *call)
     struct hx_list *node = hx_list_take_first(&gate->waiting);
     gate->inside = node ? hx_container_of(node, struct hx_call, node) : NULL;
     if (gate->inside != NULL) {
-        hx_intake_find(gate->inside);
+        find_or_claim(gate->inside);
         return;
     }
     hx_map_remove(&gateway->gates, &gate->node);

@@ -126,6 +126,7 @@ struct hx_call {
     uint32_t questions_open;
     const struct hx_candidate *adopted;
     int64_t twin_seen;
+    bool was_unseen;      /* its claim was tried without looking first */
     bool was_started;     /* it has waited for the server once */
     bool must_find_again; /* a row exists; when the server is there, look again */
     bool has_task;        /* params.task is there, and is not passed on */
@@ -345,7 +346,10 @@ struct hx_gateway {
     struct hx_list works;
     struct hx_list ready;
     struct hx_map gates;
-    uint32_t store_open;     /* requests under way */
+    uint32_t store_open; /* requests under way */
+    struct hx_list lazy; /* struct hx_store_request that may wait for the next commit */
+    uint64_t lazy_count;
+    struct hx_timer lazy_limit;
     struct hx_map questions; /* to neighbours, by ticket */
     uint64_t next_ticket;
     int64_t scan_after[2];
@@ -484,7 +488,10 @@ void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note)
 struct hx_store_request *hx_store_make(struct hx_gateway *gateway, enum hx_store_kind kind);
 void hx_store_submit_for_work(struct hx_work *work, struct hx_store_request *request);
 void hx_store_submit_for_call(struct hx_call *call, struct hx_store_request *request);
-/* Nobody waits for it. */
+void hx_store_init(struct hx_gateway *gateway);
+/* Hands over what was put off. */
+void hx_store_submit_lazy(struct hx_gateway *gateway);
+/* Nobody waits for it, and it may wait for the next commit. */
 void hx_store_submit_quiet(struct hx_gateway *gateway, struct hx_store_request *request);
 void hx_store_forget_call(struct hx_call *call);
 void hx_store_submit_sweep(struct hx_gateway *gateway, struct hx_store_request *request);

@@ -18,10 +18,36 @@ struct hx_store_request *hx_store_make(struct hx_gateway *gateway, enum hx_store
     return hx_store_request_new(kind, hx_new(struct ticket));
 }
 
-static void submit(struct hx_gateway *gateway, struct hx_store_request *request)
+static void hand_over(struct hx_gateway *gateway, struct hx_store_request *request)
 {
     gateway->store_open++;
     gateway->ports.store->ops->submit(gateway->ports.store, request);
+}
+
+void hx_store_submit_lazy(struct hx_gateway *gateway)
+{
+    struct hx_list *node;
+    hx_timer_disarm(&gateway->timers, &gateway->lazy_limit);
+    while ((node = hx_list_take_first(&gateway->lazy)) != NULL)
+        hand_over(gateway, hx_container_of(node, struct hx_store_request, node));
+}
+
+static void on_lazy_limit(struct hx_timer *timer)
+{
+    hx_store_submit_lazy(hx_container_of(timer, struct hx_gateway, lazy_limit));
+}
+
+void hx_store_init(struct hx_gateway *gateway)
+{
+    hx_list_init(&gateway->lazy);
+    gateway->lazy_limit.fire = on_lazy_limit;
+}
+
+/* What was put off goes first, so that the order of submission holds. */
+static void submit(struct hx_gateway *gateway, struct hx_store_request *request)
+{
+    hx_store_submit_lazy(gateway);
+    hand_over(gateway, request);
 }
 
 void hx_store_submit_for_work(struct hx_work *work, struct hx_store_request *request)
@@ -41,9 +67,17 @@ void hx_store_submit_for_call(struct hx_call *call, struct hx_store_request *req
     submit(call->gateway, request);
 }
 
+/* Delivery and notes are no promise to anybody: they ride along with the next commit, or go alone when
+ * none comes soon. */
 void hx_store_submit_quiet(struct hx_gateway *gateway, struct hx_store_request *request)
 {
-    submit(gateway, request);
+    enum { LAZY_MS = 20, LAZY_MAX = 256 };
+    hx_list_append(&gateway->lazy, &request->node);
+    if (++gateway->lazy_count % LAZY_MAX == 0 || gateway->is_draining)
+        hx_store_submit_lazy(gateway);
+    else
+        hx_timer_arm_sooner(&gateway->timers, &gateway->lazy_limit,
+                            hx_mono_after(gateway->now.mono, LAZY_MS));
 }
 
 void hx_store_submit_sweep(struct hx_gateway *gateway, struct hx_store_request *request)
