@@ -89,8 +89,9 @@ struct hx_store_found {
     struct hx_record record;
     int64_t rowid;
     enum hx_owner_fact owner_fact;
-    bool is_sender_gone;   /* nobody owns it, or the owner is dead; and the transport named in the
-                            attempt is gone with its group, or belonged to another boot */
+    bool is_sender_gone;   /* nobody owns it, the owner is dead, or it left the hands of one on this
+                            * host (it runs no more); and the transport named in the attempt is gone
+                            * with its group, or belonged to another boot */
     bool is_epoch_current; /* the claim's boot is this one, and no I/O error was seen on the ledger
                               since */
 };

@@ -656,6 +656,31 @@ static void owners_are_judged(void **state)
     assert_false(is_gone);
 }
 
+/* The owner lives. As long as he runs the operation he may send; once it is unknown only the
+ * transport that got it can still act. */
+static void what_left_the_hands_of_its_owner_ends_with_its_transport(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *a = world_open(world, 0);
+    struct hx_store *b = world_open(world, 1);
+    struct hx_record record = world_record(world, 0, 1);
+    bool is_gone, is_current;
+    must_insert(a, &record);
+    world_transport_gone(world, "transport-1");
+    assert_int_equal(fact_of(b, &record, &is_gone, &is_current), HX_OWNER_ALIVE);
+    assert_false(is_gone);
+    struct hx_record left = record;
+    left.state = HX_OP_UNKNOWN;
+    left.fence++;
+    struct hx_store_request *request = world_update(a, &left, record.fence);
+    assert_result(request, HX_STORE_DONE);
+    free_request(request);
+    assert_int_equal(fact_of(b, &record, &is_gone, &is_current), HX_OWNER_ALIVE);
+    assert_true(is_gone);
+    assert_int_equal(fact_of(a, &record, &is_gone, &is_current), HX_OWNER_MINE);
+    assert_true(is_gone);
+}
+
 static void another_boot_ends_everything(void **state)
 {
     struct world *world = *state;
@@ -798,6 +823,7 @@ int main(void)
         BOTH(large_arguments_survive),
         BOTH(notes_are_taken),
         BOTH(owners_are_judged),
+        BOTH(what_left_the_hands_of_its_owner_ends_with_its_transport),
         BOTH(another_boot_ends_everything),
         BOTH(spool_is_applied_before_judgement),
         BOTH(own_spool_is_committed_in_the_end),

@@ -117,6 +117,15 @@ static bool is_transport_gone(const struct hx_memory_ledger *ledger, const char 
     return false;
 }
 
+/* An owner who lives could still send, unless the operation left his hands: the fence was raised
+ * then, and the attempt has no other transport than the one that it names. */
+static bool could_owner_send(const struct hx_store_found *found)
+{
+    bool is_there = found->owner_fact != HX_OWNER_DEAD && found->owner_fact != HX_OWNER_NOBODY;
+    bool is_here = found->owner_fact == HX_OWNER_MINE || found->owner_fact == HX_OWNER_ALIVE;
+    return is_there && (!is_here || found->record.state == HX_OP_RUNNING);
+}
+
 static void find_row(struct hx_memory_store *store, struct hx_store_request *request,
                      struct hx_memory_row *row)
 {
@@ -136,9 +145,8 @@ static void find_row(struct hx_memory_store *store, struct hx_store_request *req
     bool is_this_boot = hx_boot_eq(&record->attempt.claimed_at.boot, &boot);
     found->rowid = row->rowid;
     found->owner_fact = owner_fact(store, record, &boot);
-    found->is_sender_gone =
-        (found->owner_fact == HX_OWNER_DEAD || found->owner_fact == HX_OWNER_NOBODY) &&
-        (!is_this_boot || is_transport_gone(ledger, record->attempt.transport));
+    found->is_sender_gone = !could_owner_send(found) &&
+                            (!is_this_boot || is_transport_gone(ledger, record->attempt.transport));
     found->is_epoch_current = is_this_boot && row->claim_epoch == ledger->epoch;
 }
 

@@ -20,11 +20,29 @@ static enum hx_owner_fact owner_fact(struct hx_ledger *ledger, const struct hx_r
     return hx_owners_is_alive(&ledger->owners, &record->owner) ? HX_OWNER_ALIVE : HX_OWNER_DEAD;
 }
 
+/* An owner on this host who lives could still send, unless the operation left his hands: the fence
+ * was raised then, and the attempt has no other transport than the one that it names. */
+static bool could_owner_send(const struct hx_store_found *found)
+{
+    switch (found->owner_fact) {
+    case HX_OWNER_NOBODY:
+    case HX_OWNER_DEAD:
+        return false;
+    case HX_OWNER_MINE:
+    case HX_OWNER_ALIVE:
+        return found->record.state == HX_OP_RUNNING;
+    case HX_OWNER_ELSEWHERE:
+    case HX_OWNER_ELSEWHERE_LAPSED:
+        return true;
+    }
+    return true;
+}
+
 static bool is_sender_gone(struct hx_ledger *ledger, const struct hx_store_found *found)
 {
     const struct hx_store_sqlite_options *options = ledger->options;
     const struct hx_attempt *attempt = &found->record.attempt;
-    if (found->owner_fact != HX_OWNER_DEAD && found->owner_fact != HX_OWNER_NOBODY)
+    if (could_owner_send(found))
         return false;
     if (!hx_boot_eq(&attempt->claimed_at.boot, &ledger->now.boot))
         return true;
