@@ -144,7 +144,7 @@ static struct hx_event persist(struct deciding *deciding)
     case HX_STORE_STALE:
         event.type = HX_EV_STALE;
         event.fresh = request->record_count > 0 ? &request->records[0].record : NULL;
-        deciding->verdict->is_overtaken = true;
+        deciding->verdict->is_overtaken |= op->has_verb;
         break;
     case HX_STORE_NOT_DONE:
         snprintf(deciding->verdict->error, sizeof(deciding->verdict->error), "%s", request->error);
@@ -158,6 +158,25 @@ static struct hx_event persist(struct deciding *deciding)
         hx_store_request_free(request);
     }
     return event;
+}
+
+/* A running operation whose process died: a gateway that starts would settle it, but none may start
+ * before the morning. What the rules say of it is written here, as long as that is no new attempt;
+ * then the person decides about what it became. */
+static bool is_left_behind(const struct deciding *deciding)
+{
+    return deciding->op.durable.state == HX_OP_RUNNING && deciding->facts.hands == HX_HANDS_DEAD &&
+           deciding->decision->type != HX_EV_CANCEL;
+}
+
+static void settle(struct deciding *deciding)
+{
+    struct hx_effects effects;
+    struct hx_event look = make_event(deciding, HX_EV_LOOK);
+    hx_op_step(&deciding->op, &look, &effects);
+    /* Not a word to the core of how this ends: the row is loaded again in any case. */
+    if (deciding->op.write == HX_WRITE_UPDATE && deciding->op.next.state != HX_OP_RUNNING)
+        (void)persist(deciding);
 }
 
 static void request_cancel(struct deciding *deciding)
@@ -244,7 +263,7 @@ static int decide(struct deciding *deciding)
 {
     struct hx_verdict *verdict = deciding->verdict;
     const char *refusal = deciding->decider->store->ops->refusal(deciding->decider->store);
-    bool again = true;
+    bool again = true, has_settled = false;
     for (int round = 0; again && round < ROUNDS_MAX; round++) {
         int rc = load(deciding);
         if (rc != 0)
@@ -252,11 +271,19 @@ static int decide(struct deciding *deciding)
         if (deciding->is_answered)
             break;
         verdict->state_before = deciding->op.durable.state;
+        if (round == 0)
+            verdict->owner_before = deciding->op.durable.owner;
         /* What an older copy says must not be decided upon: the operation may have gone on since.
          */
         if (refusal != NULL) {
             fail(deciding, refusal, false);
             break;
+        }
+        if (!has_settled && is_left_behind(deciding)) {
+            settle(deciding);
+            has_settled = true;
+            again = !deciding->is_answered;
+            continue;
         }
         again = step(deciding, make_event(deciding, deciding->decision->type));
     }

@@ -38,6 +38,7 @@ struct hx_verdict {
     bool is_note_lost; /* decided, but the line for the history could not be written */
     struct hx_id id;   /* of the row; of a tombstone its new one */
     enum hx_op_state state_before;
+    struct hx_id owner_before;
     const struct hx_store_found *found; /* what the ledger says now; NULL = could not be read */
     struct hx_store_request *reading;   /* owns it */
     char error[256];

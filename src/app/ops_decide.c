@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "adapter/neighbour_unix/socket.h"
 #include "app/decide.h"
 #include "app/ops_advice.h"
 #include "app/ops_outcome.h"
@@ -271,6 +272,30 @@ static int report(struct hx_ops *ops, const struct hx_verdict *verdict)
 
 /* --- the command --- */
 
+static void tell_keeper(struct hx_neighbour_socket *own, const struct hx_id *keeper,
+                        const struct hx_id *operation)
+{
+    struct hx_neighbour_message message = {
+        .type = HX_NEIGHBOUR_SAYS_CHANGED, .from = own->self, .operation = *operation};
+    if (!hx_id_is_nil(keeper) && !hx_id_eq(keeper, &own->self))
+        (void)!hx_neighbour_socket_send(own, keeper, &message); /* he may be gone, or polls */
+}
+
+/* Those who work on the operation or wait for it look at it now instead of at their next poll. Only
+ * a courtesy: without it they see the same, later. */
+static void tell_keepers(const struct hx_ops *ops, const struct hx_decider *decider,
+                         const struct hx_verdict *verdict)
+{
+    struct hx_neighbour_socket own;
+    struct hx_id self = decider->store->ops->owner(decider->store);
+    if (verdict->found == NULL || hx_neighbour_socket_open(&own, ops->transport_dir, &self) < 0)
+        return;
+    tell_keeper(&own, &verdict->owner_before, &verdict->id);
+    if (!hx_id_eq(&verdict->found->record.holder, &verdict->owner_before))
+        tell_keeper(&own, &verdict->found->record.holder, &verdict->id);
+    hx_neighbour_socket_close(&own);
+}
+
 /* What can be wrong with the words is told before anything is decided. */
 static int check_words(struct hx_ops *ops, const struct hx_decider *decider,
                        const struct hx_decision *decision)
@@ -301,6 +326,8 @@ static int decide_by(struct hx_ops *ops, const struct hx_decision *decision, con
         struct hx_record wanted = wanted_by_key(ops);
         rc = hx_decide_cancel(decider, &wanted, decision, &verdict);
     }
+    if (rc == 0)
+        tell_keepers(ops, decider, &verdict);
     decider->store->ops->close(decider->store);
     if (rc == HX_DECIDE_ABSENT)
         return hx_ops_fail(ops, HX_EXIT_ABSENT,

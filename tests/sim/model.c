@@ -359,9 +359,7 @@ static bool act_spool(struct world *world, unsigned process, unsigned row)
 static bool act_look(struct world *world, unsigned process, unsigned row)
 {
     struct sim_op *sim = &world->ops[process][row];
-    /* A waiter polls whatever the phase is; the commit that failed is looked at again anyway. */
-    bool is_retry = sim->exists && sim->op.phase == HX_PHASE_SETTLING &&
-                    (sim->op.waiters > 0 || sim->op.is_retry_due);
+    bool is_retry = sim->exists && sim->op.phase == HX_PHASE_SETTLING && sim->op.is_retry_due;
     bool is_idle = !sim->exists || sim->op.phase == HX_PHASE_IDLE;
     bool is_open = world->has_row[row] && !hx_op_state_is_final(world->row[row].state);
     /* Sweeper and ladder: at once when an owner died, else when nothing else is going on. */

@@ -11,6 +11,7 @@ from . import (  # noqa: F401
     field_resend,
     field_state,
     more,
+    ops,
     raw,
     sdk,
     self_check,
