@@ -359,7 +359,9 @@ static bool act_spool(struct world *world, unsigned process, unsigned row)
 static bool act_look(struct world *world, unsigned process, unsigned row)
 {
     struct sim_op *sim = &world->ops[process][row];
-    bool is_retry = sim->exists && sim->op.phase == HX_PHASE_SETTLING && sim->op.is_retry_due;
+    /* A waiter polls whatever the phase is; the commit that failed is looked at again anyway. */
+    bool is_retry = sim->exists && sim->op.phase == HX_PHASE_SETTLING &&
+                    (sim->op.waiters > 0 || sim->op.is_retry_due);
     bool is_idle = !sim->exists || sim->op.phase == HX_PHASE_IDLE;
     bool is_open = world->has_row[row] && !hx_op_state_is_final(world->row[row].state);
     /* Sweeper and ladder: at once when an owner died, else when nothing else is going on. */
@@ -622,8 +624,8 @@ static bool act_human_due(struct world *world, unsigned process, unsigned row)
     return true;
 }
 
-/* The declared bounds hold in this world. Past the in-flight bound nothing acts any more of what was
- * sent before, and past the horizon no attempt that began inside it is still under way. */
+/* The declared bounds hold in this world. Past the in-flight bound nothing acts any more of what
+ * was sent before, and past the horizon no attempt that began inside it is still under way. */
 static bool act_jump(struct world *world, unsigned variant)
 {
     if (world->left.jumps == 0 || !is_quiet(world))
@@ -708,7 +710,7 @@ static bool act(struct world *world, struct action action)
 }
 
 /* What a process does by itself next changes nothing that another one sees, and when it dies before
- * it does, then it was as if it had died before the cause. So these steps need no interleaving. */
+ * it does, that is as if it had died before the cause. So these steps need no interleaving. */
 static bool step_locally(struct world *world)
 {
     for (unsigned process = 0; process < PROCESSES; process++) {

@@ -401,13 +401,89 @@ static void names_are_those_of_the_table(void **state)
 static void spooled_outcome_is_the_answered_record(void **state)
 {
     (void)state;
+    begin(HX_CLASS_OPAQUE);
+    struct hx_event first = event_of(HX_EV_CALL);
+    first.mint.transport = NULL; /* this upstream has no name for it */
+    give(first);
+    assert_string_equal(op.next.attempt.transport, "");
     begin_sent(HX_CLASS_OPAQUE);
+    assert_string_equal(op.durable.attempt.transport, "child 1");
+    assert_ptr_equal(hx_op_answered_record(&op), &op.durable);
     step(HX_EV_REPLY);
     assert_ptr_equal(hx_op_answered_record(&op), &op.durable);
     step(HX_EV_STORE_FAILED);
     step(HX_EV_SPOOLED);
     assert_int_equal(answered(HX_DO_ANSWER_ALL), HX_ANSWER_OUTCOME);
     assert_ptr_equal(hx_op_answered_record(&op), &op.next);
+}
+
+static void lapsed_lease_says_nothing_of_the_tool(void **state)
+{
+    (void)state;
+    struct hx_contract contract = kit_contract(HX_CLASS_OPAQUE);
+    struct hx_record record = kit_record(&contract);
+    kit_claim(&record, 8, kit_now(1, 2000));
+    kit_mark(&record, kit_now(1, 2100));
+    hx_op_init_loaded(&op, &record);
+    struct hx_event event = event_of(HX_EV_CALL);
+    event.facts = (struct hx_facts){.hands = HX_HANDS_ELSEWHERE_LAPSED, .is_same_target = true};
+    give(event);
+    assert_int_equal(op.next.state, HX_OP_UNKNOWN);
+    assert_int_equal(op.next.fence, record.fence + 1);
+    event.facts.hands = HX_HANDS_ELSEWHERE;
+    hx_op_init_loaded(&op, &record);
+    give(event);
+    assert_true(did(HX_DO_WATCH));
+    assert_false(did(HX_DO_PERSIST));
+}
+
+static void retention_takes_only_what_is_settled(void **state)
+{
+    (void)state;
+    begin_unknown(HX_CLASS_OPAQUE);
+    op.waiters = 0;
+    step(HX_EV_RETENTION);
+    assert_false(did(HX_DO_PERSIST));
+    begin_sent(HX_CLASS_OPAQUE);
+    step(HX_EV_RETENTION);
+    assert_false(did(HX_DO_PERSIST));
+    step(HX_EV_REPLY);
+    step(HX_EV_STORED);
+    op.durable.is_disputed = true;
+    step(HX_EV_RETENTION);
+    assert_false(did(HX_DO_PERSIST));
+    op.durable.is_disputed = false;
+    step(HX_EV_RETENTION);
+    assert_int_equal(op.next.state, HX_OP_EXPIRED);
+    step(HX_EV_STORED);
+    step(HX_EV_RETENTION);
+    assert_false(did(HX_DO_PERSIST));
+}
+
+static void decision_overtaken_by_another_attempt_is_not_applied(void **state)
+{
+    (void)state;
+    static const enum hx_event_type decisions[] = {HX_EV_RESOLVE_ABSENT, HX_EV_RESOLVE_AGAIN};
+    for (int i = 0; i < 2; i++) {
+        begin_unknown(HX_CLASS_KEYED);
+        struct hx_event decision = event_of(decisions[i]);
+        decision.is_forced = true;
+        decision.seen_attempt = op.durable.attempt.number + 1;
+        give(decision);
+        assert_int_equal(answered(HX_DO_ANSWER_CALLER), HX_ANSWER_NOT_APPLIED);
+        decision.seen_attempt = op.durable.attempt.number;
+        give(decision);
+        assert_true(did(HX_DO_PERSIST));
+        struct hx_record fresh = op.durable; /* sent again by another, and unknown again */
+        fresh.fence += 3;
+        fresh.attempt.number++;
+        fresh.earlier.open++;
+        struct hx_event stale = event_of(HX_EV_STALE);
+        stale.fresh = &fresh;
+        give(stale);
+        assert_int_equal(answered(HX_DO_ANSWER_CALLER), HX_ANSWER_NOT_APPLIED);
+        assert_false(did(HX_DO_DEFER));
+    }
 }
 
 int main(void)
@@ -429,6 +505,9 @@ int main(void)
         cmocka_unit_test(takeover_and_cancel_lose_against_a_mark),
         cmocka_unit_test(facts_that_were_not_filled_in_touch_nobodys_work),
         cmocka_unit_test(delivery_changes_no_step),
+        cmocka_unit_test(lapsed_lease_says_nothing_of_the_tool),
+        cmocka_unit_test(retention_takes_only_what_is_settled),
+        cmocka_unit_test(decision_overtaken_by_another_attempt_is_not_applied),
         cmocka_unit_test(names_are_those_of_the_table),
         cmocka_unit_test(spooled_outcome_is_the_answered_record),
     };

@@ -99,6 +99,10 @@ static void class_decides_what_is_sent_again(void **state)
         struct hx_facts facts = {.is_sender_gone = cases[i].is_sender_gone, .is_same_target = true};
         if (hx_may_send_again(&record, &facts, &now) != cases[i].may)
             fail_msg("%s", cases[i].says);
+        if (cases[i].tool_class == HX_CLASS_KEYED) {
+            struct hx_now too_late = kit_now(1, 24 * hour_ms);
+            assert_false(hx_may_send_again(&record, &facts, &too_late));
+        }
         facts.is_same_target = false;
         assert_false(hx_may_send_again(&record, &facts, &now));
         facts.is_same_target = true;
