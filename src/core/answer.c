@@ -67,7 +67,7 @@ bool hx_op_is_possible(enum hx_op_state state, enum hx_op_phase phase)
     return false;
 }
 
-/* What never changes once a row exists (I9, I13). */
+/* What never changes once a row exists (INV-9, INV-13). */
 static void check_immutable(const struct hx_record *before, const struct hx_record *after)
 {
     hx_assert(hx_id_eq(&before->id, &after->id));

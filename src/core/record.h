@@ -129,7 +129,7 @@ enum hx_reason {
 };
 
 struct hx_record {
-    /* What never changes once the row exists (I9, I13). */
+    /* What never changes once the row exists (INV-9, INV-13). */
     struct hx_id id;
     struct hx_span tenant;
     struct hx_span principal;
@@ -190,9 +190,9 @@ const char *hx_delivery_name(enum hx_delivery delivery);
 const char *hx_effect_state_name(enum hx_effect_state effect);
 const char *hx_key_source_name(enum hx_key_source source);
 
-/* The effect axis: a function of the attempts and the execution, never set by hand (I15). */
+/* The effect axis: a function of the attempts and the execution, never set by hand (INV-15). */
 enum hx_effect_state hx_record_effect(const struct hx_record *record);
-/* The delivery axis: the best of the waiters' (I17). */
+/* The delivery axis: the best of the waiters' (INV-17). */
 enum hx_delivery hx_record_delivery(const struct hx_record *record);
 
 /* Identity and twin digests, bound with length prefixes. `principal` takes part in the identity
@@ -201,7 +201,7 @@ struct hx_digest hx_record_identity(struct hx_hasher *hasher, const struct hx_re
                                     bool is_principal_scoped);
 struct hx_digest hx_record_twin(struct hx_hasher *hasher, const struct hx_record *record);
 
-/* Checks the facts that must hold in the record's state (I25). Returns NULL, or a sentence that
+/* Checks the facts that must hold in the record's state (INV-25). Returns NULL, or a sentence that
  * says which one does not. For bytes read from a ledger; our own records are asserted to pass. */
 const char *hx_record_flaw(const struct hx_record *record);
 

@@ -88,7 +88,8 @@ static void what_is_not_understood_takes_the_default(void **state)
 {
     (void)state;
     struct hx_contract contract = hx_contract_parse(HX_SPAN_LIT(
-        "tool_class=magic repeat repeat=window bogus=1 timeout_ms= idle_timeout_ms=12x "
+        "tool_class=magic repeat repeat=window bogus=1 timeout_ms=1+ payload_retention_ms= "
+        "idle_timeout_ms=12x "
         "overlap_ms=- join_wait_ms=-2 repeat_window_ms=1234567890123456789 attempts_max=-1 "
         "attempts_max=4294967296 is_reorder_safe=maybe in_flight_bound_ms=-1  has_probe=yes"));
     struct hx_contract expected = hx_contract_default();
