@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -266,6 +267,32 @@ static void bench_rates(double seconds)
     }
 }
 
+/* Two processes on one ledger, one caller each. */
+static void bench_two(double seconds)
+{
+    struct run *run = hx_new(struct run);
+    double p50_s;
+    run->world = world_new(WORLD_SQLITE);
+    run->claim_capacity = 1 << 20;
+    run->claims_s = hx_new_bytes(run->claim_capacity * sizeof(double));
+    double floor_rate = measure_floor(run->world->directory, 1, seconds / 4);
+    fflush(NULL);
+    pid_t other = fork();
+    run->world->seed = other == 0 ? 7777 : 1;
+    run->store = world_open(run->world, 0);
+    double rate = measure(run, 1, seconds);
+    if (other == 0)
+        _exit(0);
+    int status;
+    (void)waitpid(other, &status, 0);
+    printf(
+        "two processes, one caller each\n  this one: ledger %8.0f/s   append+fdatasync %8.0f/s   "
+        "%.1f us per operation\n",
+        rate, floor_rate, 1e6 / rate);
+    print_claims(run, "two processes", &p50_s);
+    run_free(run);
+}
+
 static void bench_growth(double seconds, unsigned long rows_max)
 {
     struct run *run = run_new();
@@ -294,6 +321,7 @@ int main(int argc, char **argv)
     double seconds = argc > 1 ? strtod(argv[1], NULL) : 3;
     unsigned long rows_max = argc > 2 ? strtoul(argv[2], NULL, 10) : 1000000;
     bench_rates(seconds);
+    bench_two(seconds);
     if (rows_max > 0)
         bench_growth(seconds, rows_max);
     return 0;

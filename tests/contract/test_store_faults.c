@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -375,7 +376,7 @@ static void files_are_private(void **state)
 static void a_lock_that_is_held_is_named(void **state)
 {
     struct world *world = world_new(WORLD_SQLITE);
-    world->options.lock_wait_ms = 50;
+    world->options.lock_wait_ms = 300;
     struct hx_store *store = world_open(world, 0);
     struct hx_lockfile lock;
     char path[256];
@@ -387,6 +388,25 @@ static void a_lock_that_is_held_is_named(void **state)
     assert_int_equal(request->result, HX_STORE_NOT_DONE);
     assert_non_null(strstr(request->error, "holding it in a test"));
     hx_store_request_free(request);
+    /* A whole batch waits once, not once for each. */
+    struct hx_id ids[20];
+    struct timespec began, ended;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    for (unsigned i = 0; i < 20; i++) {
+        request = hx_store_request_new(HX_STORE_INSERT, NULL);
+        request->record = world_record(world, 0, 2 + i);
+        ids[i] = request->record.id;
+        store->ops->submit(store, request);
+    }
+    store->ops->flush(store);
+    for (unsigned i = 0; i < 20; i++) {
+        request = world_take(store);
+        assert_memory_equal(&request->record.id, &ids[i], sizeof(ids[i]));
+        assert_int_equal(result_of(request), HX_STORE_NOT_DONE);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    assert_true((ended.tv_sec - began.tv_sec) * 1000 + (ended.tv_nsec - began.tv_nsec) / 1000000 <
+                3000); /* and not 20 times 300 ms */
     /* Reading needs no lock. */
     assert_int_equal(result_of(world_find_id(store, &record.id)), HX_STORE_DONE);
     hx_lockfile_drop(&lock);

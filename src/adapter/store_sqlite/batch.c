@@ -148,16 +148,17 @@ static void fail_all(struct hx_list *batch)
         fail(request_of(at));
 }
 
-enum attempt { ATTEMPT_DONE, ATTEMPT_FAILED, ATTEMPT_IN_DOUBT };
+enum attempt { ATTEMPT_DONE, ATTEMPT_NOT_BEGUN, ATTEMPT_FAILED, ATTEMPT_IN_DOUBT };
 
-/* One transaction of the whole list. FAILED: nothing happened, for the reason in the fault. */
+/* One transaction of the whole list. NOT_BEGUN and FAILED: nothing happened, for the reason in the
+ * fault, which in the first case is that of every write. */
 static enum attempt attempt_batch(struct hx_batcher *batcher, struct hx_list *batch,
                                   enum hx_ledger_txn kind)
 {
     struct hx_ledger *ledger = batcher->ledger;
     hx_aftermath_reset(&batcher->aftermath);
     if (hx_ledger_begin(ledger, kind) != 0)
-        return ATTEMPT_FAILED;
+        return ATTEMPT_NOT_BEGUN;
     hx_list_for_each (at, batch) {
         int rc = run_one(ledger, request_of(at), &batcher->aftermath);
         if (rc == 0)
@@ -293,6 +294,9 @@ static bool run_transaction(struct hx_batcher *batcher, struct hx_list *batch)
     switch (attempt_batch(batcher, batch, txn_kind(batch))) {
     case ATTEMPT_DONE:
         return true;
+    case ATTEMPT_NOT_BEGUN:
+        snprintf(reason, sizeof(reason), "%s", hx_fault_last()->text);
+        return end_not_done(batcher, batch, reason);
     case ATTEMPT_FAILED:
         if (!is_single(batch))
             return run_one_by_one(batcher, batch);

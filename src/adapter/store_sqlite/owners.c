@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "adapter/store_sqlite/files.h"
@@ -120,6 +122,16 @@ static bool token_of_name(const char *name, struct hx_id *ret_token)
     return hx_id_parse(text, ret_token);
 }
 
+/* A file still being born is free for a moment; after a minute it never will be. */
+static void remove_stillborn(const char *directory, const char *name)
+{
+    struct stat info;
+    char *path = hx_path_join(directory, name);
+    if (stat(path, &info) == 0 && time(NULL) - info.st_mtime > 60)
+        (void)unlink(path);
+    hx_free(path);
+}
+
 int hx_owners_each_dead(struct hx_owners *owners, int max,
                         bool (*visit)(void *context, const struct hx_id *token), void *context)
 {
@@ -130,10 +142,12 @@ int hx_owners_each_dead(struct hx_owners *owners, int max,
         struct hx_id token;
         if (!token_of_name(entry->d_name, &token) || is_local(&token))
             continue;
-        /* A file still being born is free for a moment; its token is new, so leave it a minute. */
-        bool is_new = strlen(entry->d_name) != HX_ID_TEXT_SIZE - 1;
-        if (is_new || lock_state(owners->directory, entry->d_name) == FILE_LOCK_HELD)
+        if (lock_state(owners->directory, entry->d_name) == FILE_LOCK_HELD)
             continue;
+        if (strlen(entry->d_name) != HX_ID_TEXT_SIZE - 1) {
+            remove_stillborn(owners->directory, entry->d_name);
+            continue;
+        }
         max--;
         if (!visit(context, &token))
             continue;

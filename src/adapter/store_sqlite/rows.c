@@ -175,6 +175,28 @@ static int count_claims(struct hx_ledger *ledger, bool was_claim, bool is_now_cl
     return 0;
 }
 
+int hx_row_recount_claims(struct hx_ledger *ledger)
+{
+    int64_t count = 0;
+    int rc = hx_ledger_begin(ledger, HX_TXN_READ);
+    if (rc != 0)
+        return HX_E_STORE;
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_OWN_RUNNING);
+    rc = HX_E_STORE;
+    if (stmt != NULL) {
+        sqlite3_bind_blob(stmt, 1, &ledger->owners.self, HX_ID_SIZE, SQLITE_STATIC);
+        sqlite3_bind_int(stmt, 2, HX_OP_RUNNING);
+        rc = one_row(ledger, stmt, &count);
+    }
+    hx_ledger_rollback(ledger);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    ledger->reserved = (uint32_t)count;
+    if (count == 0)
+        hx_spool_trim(&ledger->spool);
+    return 0;
+}
+
 int hx_row_insert(struct hx_ledger *ledger, const struct hx_record *record, uint64_t blob)
 {
     int64_t contract;

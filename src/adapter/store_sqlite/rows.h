@@ -74,6 +74,10 @@ int hx_row_evidence(struct hx_ledger *ledger, const struct hx_row_head *head,
 int hx_row_history(struct hx_ledger *ledger, int64_t row, const struct hx_record *record,
                    enum hx_history_kind kind, enum hx_op_state from) HX_MUST_CHECK;
 
+/* Counts the claims of this process anew, since others may have ended some, and gives back the room
+ * in the spool when there is none. */
+int hx_row_recount_claims(struct hx_ledger *ledger) HX_MUST_CHECK;
+
 /* Whether an outcome goes to a blob file, which is written before the transaction. */
 bool hx_outcome_needs_blob(const struct hx_outcome *outcome);
 

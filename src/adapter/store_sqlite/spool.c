@@ -187,6 +187,15 @@ int hx_spool_empty(struct hx_spool *spool)
     return 0;
 }
 
+void hx_spool_trim(struct hx_spool *spool)
+{
+    if (spool->fd < 0 || spool->entry_count > 0 ||
+        spool->allocated_bytes <= (int64_t)CHUNK_SLOTS * SLOT_SIZE)
+        return;
+    if (ftruncate(spool->fd, (off_t)sizeof(struct spool_header)) == 0)
+        spool->allocated_bytes = 0;
+}
+
 static uint64_t take_u64(struct hx_span *bytes)
 {
     uint64_t value;

@@ -40,6 +40,9 @@ int hx_spool_append(struct hx_spool *spool, const struct hx_record *record,
 /* Forgets all entries, which must have been committed. */
 int hx_spool_empty(struct hx_spool *spool) HX_MUST_CHECK;
 
+/* Gives back room that is not needed while nothing is reserved. */
+void hx_spool_trim(struct hx_spool *spool);
+
 /* Calls `visit` for every whole entry in the file at `path`, oldest first; the record has its id
  * and its changing parts only, valid during the call. Stops when visit returns nonzero, and returns
  * that. A torn tail is what a crash leaves, and ends the reading. 0 also when there is no file. */

@@ -252,6 +252,8 @@ static void housekeep(struct sqlite_store *store, bool is_idle)
         now - store->swept_ms >= 4 * SWEEP_MS) {
         int rc = hx_sweep_step(&store->sweep, ledger, &store->batcher.aftermath);
         store->has_more_to_sweep = rc == HX_SWEEP_MORE;
+        if (ledger->reserved > 0 || ledger->spool.fd >= 0)
+            hx_ledger_ignore(hx_row_recount_claims(ledger)); /* too much room is no harm */
         store->swept_ms = now;
     }
     publish(store);
