@@ -279,7 +279,18 @@ static void fresh_key_on_an_unresolved_twin(void **state)
          HX_FRESH_KEY_REFUSE,
          {.state = HX_OP_UNKNOWN, .is_superseded = true},
          HX_REPEAT_NEW},
-        {"settled", HX_FRESH_KEY_REFUSE, {.state = HX_OP_SUCCEEDED}, HX_REPEAT_NEW},
+        {"a keyless one that has finished and whose answer is lost is adopted",
+         HX_FRESH_KEY_REFUSE,
+         {.state = HX_OP_SUCCEEDED},
+         HX_REPEAT_ADOPT},
+        {"settled and answered",
+         HX_FRESH_KEY_REFUSE,
+         {.state = HX_OP_SUCCEEDED, .delivery = SENT},
+         HX_REPEAT_NEW},
+        {"a settled one of another key",
+         HX_FRESH_KEY_REFUSE,
+         {.state = HX_OP_SUCCEEDED, .is_keyed = true},
+         HX_REPEAT_NEW},
     };
     struct hx_now now = now_of_test();
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -87,6 +87,16 @@ static int run_touch(struct hx_ledger *ledger, struct hx_store_request *request,
         return HX_TRACE(rc);
     if (rc == 0 || (touch->expect_adoptions && head.adoptions != touch->seen_adoptions))
         return HX_TRACE(hx_find_stale(ledger, request, aftermath));
+    if (touch->rekey) {
+        int64_t taken = 0;
+        rc = hx_row_taken(ledger, &request->record, &taken);
+        if (rc == 0 && taken != 0 && taken != head.row)
+            return HX_TRACE(hx_find_stale(ledger, request, aftermath));
+        if (rc == 0 && taken == 0)
+            rc = hx_row_rekey(ledger, &head, &request->record);
+        if (rc < 0)
+            return HX_TRACE(rc);
+    }
     return HX_TRACE(hx_row_touch(ledger, &head, touch));
 }
 
@@ -133,10 +143,12 @@ static enum hx_ledger_txn txn_kind(const struct hx_list *batch)
 {
     enum hx_ledger_txn kind = HX_TXN_READ;
     hx_list_for_each (at, batch) {
-        enum hx_store_kind request = request_of(at)->kind;
-        if (hx_store_kind_is_synced(request))
+        const struct hx_store_request *request = request_of(at);
+        /* A key that was forgotten in a crash would run once more under its own name. */
+        bool is_rekey = request->kind == HX_STORE_TOUCH && request->touch.rekey;
+        if (hx_store_kind_is_synced(request->kind) || is_rekey)
             return HX_TXN_SYNCED;
-        if (hx_store_kind_writes(request))
+        if (hx_store_kind_writes(request->kind))
             kind = HX_TXN_LAZY;
     }
     return kind;

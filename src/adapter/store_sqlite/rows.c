@@ -351,6 +351,21 @@ int hx_row_mark(struct hx_ledger *ledger, const struct hx_row_head *head,
         history_line(ledger, head->row, &line, HX_HISTORY_MARK, head->state, HX_SPAN_NONE));
 }
 
+int hx_row_rekey(struct hx_ledger *ledger, const struct hx_row_head *head,
+                 const struct hx_record *record)
+{
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_OP_REKEY);
+    if (stmt == NULL)
+        return HX_E_STORE;
+    sqlite3_bind_int64(stmt, 1, head->row);
+    sqlite3_bind_blob(stmt, 2, record->identity.bytes, 16, SQLITE_STATIC);
+    sqlite3_bind_blob(stmt, 3, record->identity.bytes + 16, 16, SQLITE_STATIC);
+    sqlite3_bind_blob(stmt, 4, record->key.ptr, (int)record->key.len, SQLITE_STATIC);
+    sqlite3_bind_int(stmt, 5, record->key_source);
+    sqlite3_bind_int64(stmt, 6, record->first_sent.ms);
+    return HX_TRACE(hx_ledger_run(ledger, stmt));
+}
+
 int hx_row_touch(struct hx_ledger *ledger, const struct hx_row_head *head,
                  const struct hx_store_touch *touch)
 {

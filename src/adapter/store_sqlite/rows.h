@@ -62,6 +62,9 @@ int hx_row_update(struct hx_ledger *ledger, const struct hx_row_head *head,
                   struct hx_aftermath *aftermath) HX_MUST_CHECK;
 int hx_row_mark(struct hx_ledger *ledger, const struct hx_row_head *head,
                 const struct hx_record *record) HX_MUST_CHECK;
+/* A keyless row becomes known under the key and identity of `record`. */
+int hx_row_rekey(struct hx_ledger *ledger, const struct hx_row_head *head,
+                 const struct hx_record *record) HX_MUST_CHECK;
 int hx_row_touch(struct hx_ledger *ledger, const struct hx_row_head *head,
                  const struct hx_store_touch *touch) HX_MUST_CHECK;
 /* `head` NULL = the ledger's own log. */
