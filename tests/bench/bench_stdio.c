@@ -86,7 +86,7 @@ static void peer_write(struct peer *peer, const char *text, size_t len)
     }
 }
 
-/* The id of the next answer, -1 when no whole line is here. `ret_is_error` only looks for trouble. */
+/* The id of the next answer; -1 when no whole line is here. `ret_is_error` looks for trouble. */
 static long peer_take(struct peer *peer, bool *ret_is_error)
 {
     char *end = memchr(peer->bytes, '\n', peer->held);

@@ -486,7 +486,7 @@ static bool sample_cell(const struct cell *cell, uint64_t *seed)
 static void no_guard_is_forgotten(void **state)
 {
     (void)state;
-    const unsigned samples = 2000;
+    const unsigned samples = 600;
     struct cell cell = {0};
     uint64_t seed = 0x9e3779b97f4a7c15u;
     unsigned failures = 0;
