@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "app/ops_text.h"
+#include "base/alloc.h"
 #include "base/fault.h"
 
-/* Rows carry arguments of some megabytes at worst, and inline outcomes. */
-enum { PAGE_ROWS = 16, PAGE_BYTES_MAX = 512 * 1024 * 1024 };
+/* Rows carry arguments of some megabytes at worst, and inline outcomes: a page ends early when it
+ * has become heavy. */
+enum { PAGE_ROWS = 256, PAGE_BYTES = 16 * 1024 * 1024, PAGE_BYTES_MAX = 512 * 1024 * 1024 };
 
 struct page {
     struct hx_store_found rows[PAGE_ROWS];
@@ -30,7 +32,7 @@ static bool keep(void *context, const struct hx_store_found *found)
         return false;
     }
     page->count++;
-    return page->count < PAGE_ROWS;
+    return page->count < PAGE_ROWS && page->arena.used < PAGE_BYTES;
 }
 
 static bool add_line(void *context, const struct hx_history_line *line)
@@ -88,18 +90,21 @@ int hx_ops_export(struct hx_ops *ops)
         .limit = PAGE_ROWS,
     };
     struct hx_buf buf;
+    struct page *page = hx_new(struct page);
     hx_buf_init(&buf, SIZE_MAX / 2);
+    hx_arena_init(&page->arena, PAGE_BYTES_MAX);
     int rc = 0;
-    int64_t next = 0;
     do {
-        struct page page = {.count = 0};
-        hx_arena_init(&page.arena, PAGE_BYTES_MAX);
-        rc = hx_inspect_list(ops->inspect, &filter, keep, &page, &next);
+        page->count = 0;
+        hx_arena_reset(&page->arena);
+        rc = hx_inspect_list(ops->inspect, &filter, keep, page, NULL);
         if (rc == 0)
-            rc = export_page(ops, &page, &buf);
-        hx_arena_fini(&page.arena);
-        filter.after = next;
-    } while (rc == 0 && next != 0 && hx_ops_is_read(ops));
+            rc = export_page(ops, page, &buf);
+        if (page->count > 0)
+            filter.after = page->rows[page->count - 1].rowid;
+    } while (rc == 0 && page->count > 0 && hx_ops_is_read(ops));
+    hx_arena_fini(&page->arena);
+    hx_free(page);
     hx_buf_fini(&buf);
     return rc < 0 ? hx_ops_fault(ops, HX_EXIT_FAILED) : HX_EXIT_DONE;
 }

@@ -131,31 +131,32 @@ static void add_row(struct hx_table *table, const struct hx_ops *ops,
         add_more(table, record);
 }
 
-static void print_summary(struct hx_ops *ops, const struct hx_inspect_facts *facts, size_t shown)
+static void print_summary(const struct hx_ops *ops, const struct group *groups, size_t group_count,
+                          bool is_cut)
 {
-    uint64_t total = 0;
+    uint64_t counts[HX_OP_STATE_COUNT] = {0};
     const char *comma = "";
-    fprintf(ops->out, "%zu shown; in the ledger: ", shown);
+    for (size_t g = 0; g < group_count; g++)
+        for (size_t i = 0; i < groups[g].count; i++)
+            counts[groups[g].rows[i].record.state]++;
     for (int state = 0; state < HX_OP_STATE_COUNT; state++) {
-        total += facts->counts[state];
-        if (facts->counts[state] == 0)
+        if (counts[state] == 0)
             continue;
-        fprintf(ops->out, "%s%" PRIu64 " %s", comma, facts->counts[state],
+        fprintf(ops->out, "%s%" PRIu64 " %s", comma, counts[state],
                 hx_ops_words(hx_op_state_name((enum hx_op_state)state)));
         comma = ", ";
     }
-    fputs(total == 0 ? "no calls yet\n" : "\n", ops->out);
-    if (facts->is_restored_copy)
+    if (*comma == '\0')
+        fputs("There is no such call.", ops->out);
+    fputs(is_cut ? "; --limit 0 shows all\n" : "\n", ops->out);
+    if (hx_inspect_is_restored_copy(ops->inspect))
         fputs("This ledger was restored from a copy; guarded calls are refused until "
               "'hapax ops recover --backup-taken-at TIME'.\n",
               ops->out);
 }
 
-static int print_table(struct hx_ops *ops, const struct group *groups, size_t group_count)
+static int print_table(const struct hx_ops *ops, const struct group *groups, size_t group_count)
 {
-    struct hx_inspect_facts facts;
-    if (hx_inspect_facts(ops->inspect, &facts) < 0)
-        return hx_ops_fault(ops, HX_EXIT_FAILED);
     struct hx_table_options options = hx_table_options_for(stdout);
     bool is_wide = options.columns == 0 || options.columns >= WIDTH_OF_ALL;
     struct hx_table *table = hx_table_new(titles, is_wide ? COLUMNS : COLUMNS_NARROW);
@@ -166,7 +167,8 @@ static int print_table(struct hx_ops *ops, const struct group *groups, size_t gr
     if (shown > 0)
         hx_table_print(table, ops->out, options);
     hx_table_free(table);
-    print_summary(ops, &facts, shown);
+    print_summary(ops, groups, group_count,
+                  ops->options.limit > 0 && shown >= (size_t)ops->options.limit);
     return HX_EXIT_DONE;
 }
 

@@ -137,6 +137,15 @@ static void finds_by_what_people_have(void **state)
     assert_int_equal(hx_inspect_by_text(inspect, HX_SPAN_LIT("key-7"), &arena, &found), 1);
     assert_int_equal(hx_inspect_by_text(inspect, HX_SPAN_LIT("key-8"), &arena, &found), 0);
     assert_int_equal(hx_inspect_by_id(inspect, &record.effect_key, &arena, &found), 0);
+    /* Whoever takes the end of another operation's id as his key does not come in its place. */
+    struct hx_record thief = world_record(world, 0, 9);
+    thief.key = hx_span(text + 28, 8);
+    done(world_insert(store, &thief));
+    assert_int_equal(hx_inspect_by_text(inspect, hx_span(text + 28, 8), &arena, &found), 1);
+    assert_memory_equal(&found.record.id, &record.id, sizeof(record.id));
+    succeed(world, store, &record, HX_SPAN_LIT("{}"));
+    done(world_touch(store, &record.id, (struct hx_store_touch){.cool = true}));
+    assert_int_equal(hx_inspect_by_text(inspect, hx_span(text + 28, 8), &arena, &found), 2);
     hx_arena_fini(&arena);
     hx_inspect_close(inspect);
 }

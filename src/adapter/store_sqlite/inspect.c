@@ -6,6 +6,7 @@
 #include "adapter/store_sqlite/inspect_ledger.h"
 #include "base/alloc.h"
 
+enum { SURE_TAIL_LEN = 8 }; /* digits of an id's end */
 enum { PAGE_ROWS = 256, SQL_LEN_MAX = 4096, ARENA_KEEP_MAX = 512 * 1024 * 1024 };
 
 int hx_inspect_open(const struct hx_store_sqlite_options *options, struct hx_inspect **ret_inspect)
@@ -181,16 +182,13 @@ static int give_single(struct hx_inspect *inspect, struct hx_arena *arena,
     return request->record_count > 1 ? 2 : 1;
 }
 
-static int load_where(struct hx_inspect *inspect, const char *sql, struct hx_span text,
-                      bool is_blob)
+/* The rows that `sql` names, whose only parameter is `bytes`. */
+static int load_where(struct hx_inspect *inspect, const char *sql, struct hx_span bytes)
 {
     sqlite3_stmt *stmt = hx_inspect_prepare(inspect, sql);
     if (stmt == NULL)
         return HX_E_STORE;
-    if (is_blob)
-        sqlite3_bind_blob64(stmt, 1, text.ptr, text.len, SQLITE_STATIC);
-    else
-        sqlite3_bind_text64(stmt, 1, text.ptr, text.len, SQLITE_STATIC, SQLITE_UTF8);
+    sqlite3_bind_blob64(stmt, 1, bytes.ptr, bytes.len, SQLITE_STATIC);
     int rc = hx_inspect_begin(inspect);
     if (rc == 0) {
         rc = load_page(inspect, stmt);
@@ -204,7 +202,7 @@ int hx_inspect_by_id(struct hx_inspect *inspect, const struct hx_id *id, struct 
                      struct hx_store_found *ret_found)
 {
     int rc = load_where(inspect, "SELECT row FROM op WHERE id = ?1",
-                        hx_span((const char *)id->bytes, HX_ID_SIZE), true);
+                        hx_span((const char *)id->bytes, HX_ID_SIZE));
     return rc < 0 ? HX_TRACE(rc) : HX_TRACE(give_single(inspect, arena, ret_found));
 }
 
@@ -229,12 +227,26 @@ int hx_inspect_by_text(struct hx_inspect *inspect, struct hx_span text, struct h
         if (rc != 0)
             return HX_TRACE(rc);
     }
-    /* Only the newest generation of a key is meant by it. */
-    int rc = load_where(
-        inspect, "SELECT max(row) FROM op WHERE key = ?1 AND key_source <> 0 GROUP BY identity",
-        text, true);
-    if (rc == 0 && inspect->request->record_count == 0 && is_id_tail(text))
-        rc = load_where(inspect, "SELECT row FROM op WHERE hex(id) LIKE '%' || ?1", text, false);
+    /* People mostly name what is open, and those rows have an index. With eight digits another row
+     * of the same end is as good as impossible; and a caller's key that looks like the end of
+     * somebody else's id must not take its place. */
+    bool is_tail = is_id_tail(text);
+    if (is_tail && text.len >= SURE_TAIL_LEN) {
+        int rc = load_where(inspect,
+                            "SELECT row FROM op INDEXED BY op_hot WHERE hot = 1 AND"
+                            " hex(id) LIKE '%' || CAST(?1 AS TEXT)",
+                            text);
+        if (rc < 0 || inspect->request->record_count == 1)
+            return rc < 0 ? HX_TRACE(rc) : HX_TRACE(give_single(inspect, arena, ret_found));
+    }
+    /* Only the newest generation of a key is meant by it. Neither has an index, so there is one
+     * search for both. */
+    int rc = load_where(inspect,
+                        is_tail ? "SELECT max(row) FROM op WHERE key = ?1 AND key_source <> 0"
+                                  " OR hex(id) LIKE '%' || CAST(?1 AS TEXT) GROUP BY identity"
+                                : "SELECT max(row) FROM op WHERE key = ?1 AND key_source <> 0"
+                                  " GROUP BY identity",
+                        text);
     return rc < 0 ? HX_TRACE(rc) : HX_TRACE(give_single(inspect, arena, ret_found));
 }
 
@@ -431,4 +443,9 @@ int hx_inspect_facts(struct hx_inspect *inspect, struct hx_inspect_facts *ret_fa
         rc = count_states(inspect, ret_facts);
     hx_ledger_rollback(ledger);
     return HX_TRACE(rc);
+}
+
+bool hx_inspect_is_restored_copy(const struct hx_inspect *inspect)
+{
+    return inspect->ledger.is_restored_copy;
 }

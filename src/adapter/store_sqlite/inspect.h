@@ -102,7 +102,10 @@ struct hx_inspect_facts {
     uint64_t counts[HX_OP_STATE_COUNT];
 };
 
+/* Counts all rows: slow in a large ledger. */
 int hx_inspect_facts(struct hx_inspect *inspect, struct hx_inspect_facts *ret_facts) HX_MUST_CHECK;
+/* As it was found when the inspection was opened. */
+bool hx_inspect_is_restored_copy(const struct hx_inspect *inspect);
 
 struct hx_verify_report {
     uint64_t rows;
