@@ -16,7 +16,8 @@ struct deciding {
     const struct hx_record *wanted; /* by identity; NULL = by verdict->id */
     struct hx_verdict *verdict;
     struct hx_op op;
-    struct hx_store_request *row; /* owns what op.durable points at */
+    struct hx_store_request *row;   /* owns what op.durable points at */
+    struct hx_store_request *fresh; /* owns what it points at after a stale write */
     struct hx_facts facts;
     bool is_answered;
 };
@@ -69,6 +70,7 @@ static bool call(struct deciding *deciding, struct hx_store_request *request)
 static int load(struct deciding *deciding)
 {
     deciding->row = hx_store_request_free(deciding->row);
+    deciding->fresh = hx_store_request_free(deciding->fresh);
     struct hx_store_request *request = hx_store_request_new(HX_STORE_FIND, NULL);
     request->find_identity = deciding->wanted != NULL;
     request->find_id = deciding->wanted == NULL;
@@ -150,13 +152,10 @@ static struct hx_event persist(struct deciding *deciding)
         snprintf(deciding->verdict->error, sizeof(deciding->verdict->error), "%s", request->error);
         break;
     }
-    /* The fresh record borrows from this request, the old one from the row before. */
-    if (event.type == HX_EV_STALE) {
-        hx_store_request_free(deciding->row);
-        deciding->row = request;
-    } else {
+    if (event.type == HX_EV_STALE)
+        deciding->fresh = request; /* the event borrows from it */
+    else
         hx_store_request_free(request);
-    }
     return event;
 }
 
@@ -248,15 +247,14 @@ static void leave_note(struct deciding *deciding)
     hx_buf_init(&note, HX_STORE_NOTE_MAX);
     struct hx_store_request *request = hx_store_request_new(HX_STORE_NOTE, NULL);
     request->record.id = verdict->id;
-    bool is_written = hx_decision_note(deciding->decider, deciding->decision, verdict, &note);
-    request->note = hx_buf_span(&note);
-    int rc = is_written ? hx_store_call(deciding->decider->store, request) : 0;
-    verdict->is_note_lost = !is_written || rc != 0 || request->result != HX_STORE_DONE;
-    if (rc == 0) {
+    if (hx_decision_note(deciding->decider, deciding->decision, verdict, &note))
+        request->note = hx_arena_dup(&request->arena, hx_buf_span(&note));
+    hx_buf_fini(&note);
+    bool is_submitted = !hx_span_is_absent(request->note);
+    int rc = is_submitted ? hx_store_call(deciding->decider->store, request) : 0;
+    verdict->is_note_lost = !is_submitted || rc != 0 || request->result != HX_STORE_DONE;
+    if (rc == 0)
         hx_store_request_free(request);
-        hx_buf_fini(&note);
-    }
-    /* In doubt the store still reads the request and the note, until it is closed at our end. */
 }
 
 static int decide(struct deciding *deciding)
@@ -299,9 +297,9 @@ static int decide(struct deciding *deciding)
 static int decide_and_release(struct deciding *deciding)
 {
     int rc = decide(deciding);
-    /* In doubt the store still reads what the row holds; it is left to the end of the process. */
-    if (!deciding->verdict->is_in_doubt)
-        deciding->row = hx_store_request_free(deciding->row);
+    /* In doubt the store still reads what these hold. */
+    deciding->verdict->held[0] = deciding->row;
+    deciding->verdict->held[1] = deciding->fresh;
     if (rc != 0)
         hx_verdict_fini(deciding->verdict);
     return rc;
@@ -333,6 +331,8 @@ int hx_decide_cancel(const struct hx_decider *decider, const struct hx_record *w
 void hx_verdict_fini(struct hx_verdict *verdict)
 {
     verdict->reading = hx_store_request_free(verdict->reading);
+    verdict->held[0] = hx_store_request_free(verdict->held[0]);
+    verdict->held[1] = hx_store_request_free(verdict->held[1]);
     verdict->found = NULL;
 }
 

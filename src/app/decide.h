@@ -41,6 +41,7 @@ struct hx_verdict {
     struct hx_id owner_before;
     const struct hx_store_found *found; /* what the ledger says now; NULL = could not be read */
     struct hx_store_request *reading;   /* owns it */
+    struct hx_store_request *held[2];   /* what it was decided upon */
     char error[256];
 };
 
@@ -59,6 +60,7 @@ int hx_decide_cancel(const struct hx_decider *decider, const struct hx_record *w
                      const struct hx_decision *decision,
                      struct hx_verdict *ret_verdict) HX_MUST_CHECK;
 
+/* In doubt only after the store was closed. */
 void hx_verdict_fini(struct hx_verdict *verdict);
 
 /* "happened", "absent", … as it stands in the history. */

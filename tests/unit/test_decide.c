@@ -56,12 +56,12 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    hx_verdict_fini(&verdict);
     if (gateway != NULL)
         gateway->ops->close(gateway);
     operator_store->ops->close(operator_store);
     if (rival != NULL)
         rival->ops->close(rival);
+    hx_verdict_fini(&verdict);
     hx_memory_ledger_free(ledger);
     return 0;
 }
