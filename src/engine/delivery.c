@@ -104,6 +104,16 @@ struct hx_delivery_note *hx_delivery_find(struct hx_gateway *gateway, const stru
     return node ? hx_container_of(node, struct hx_delivery_note, by_id) : NULL;
 }
 
+bool hx_delivery_is_given(struct hx_gateway *gateway, const struct hx_id *operation)
+{
+    hx_list_for_each (node, &gateway->deliveries) {
+        const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
+        if (hx_id_eq(&note->operation, operation))
+            return true;
+    }
+    return false;
+}
+
 void hx_delivery_front_gone(struct hx_gateway *gateway)
 {
     hx_list_for_each_safe (node, &gateway->deliveries) {

@@ -316,7 +316,10 @@ bool hx_gateway_has_live_waiter(struct hx_gateway *gateway, const struct hx_id *
 {
     struct hx_downstream *client = gateway->ports.downstream;
     struct hx_work *work = hx_work_find(gateway, operation);
-    return work != NULL && !hx_list_is_empty(&work->calls) && !gateway->is_client_gone &&
+    bool has_callers = work != NULL && !hx_list_is_empty(&work->calls);
+    /* The ledger learns of a delivery some time after it. Until then its row looks like a lost answer,
+     * and an equal call that somebody else wants would be taken for the repeat of it. */
+    return (has_callers || hx_delivery_is_given(gateway, operation)) && !gateway->is_client_gone &&
            client->ops->is_reader_alive(client);
 }
 

@@ -479,6 +479,8 @@ struct hx_delivery_note *hx_delivery_new(struct hx_gateway *gateway, struct hx_c
                                          const struct hx_record *record);
 void hx_delivery_fate(struct hx_gateway *gateway, uint64_t tag, enum hx_peer_event_type fate);
 struct hx_delivery_note *hx_delivery_find(struct hx_gateway *gateway, const struct hx_rpc_id *id);
+/* Has somebody here been given an answer of this operation, not taken back so far? */
+bool hx_delivery_is_given(struct hx_gateway *gateway, const struct hx_id *operation);
 void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *note);
 void hx_delivery_front_gone(struct hx_gateway *gateway);
 void hx_delivery_forget_old(struct hx_gateway *gateway);

@@ -10,11 +10,10 @@ static void decide(struct hx_call *call);
 static void look_at_candidate(struct hx_call *call, struct hx_candidate *candidate)
 {
     struct hx_gateway *gateway = call->gateway;
-    struct hx_downstream *client = gateway->ports.downstream;
     struct hx_work *work = hx_work_find(gateway, &candidate->record->id);
+    candidate->has_live_waiter = hx_gateway_has_live_waiter(gateway, &candidate->record->id);
     if (work == NULL || hx_list_is_empty(&work->calls))
         return;
-    candidate->has_live_waiter = !gateway->is_client_gone && client->ops->is_reader_alive(client);
     candidate->is_same_line = true;
     hx_list_for_each (node, &work->calls) {
         const struct hx_call *waiter = hx_container_of(node, struct hx_call, node);

@@ -68,6 +68,18 @@ struct hx_memory_store {
 
 /* Runs one request against the rows. */
 void hx_memory_run(struct hx_memory_store *store, struct hx_store_request *request);
+struct hx_memory_row *hx_memory_row_by_id(struct hx_memory_ledger *ledger, const struct hx_id *id);
+/* The newest generation. */
+struct hx_memory_row *hx_memory_row_by_identity(struct hx_memory_ledger *ledger,
+                                                const struct hx_digest *identity);
+/* The number of the newest hot row of that digest, or 0. */
+int64_t hx_memory_twin_newest(struct hx_memory_ledger *ledger, const struct hx_digest *twin);
+/* Add rows to the request's records. */
+void hx_memory_find_row(struct hx_memory_store *store, struct hx_store_request *request,
+                        struct hx_memory_row *row);
+void hx_memory_find_identity(struct hx_memory_store *store, struct hx_store_request *request,
+                             bool also_twins);
+void hx_memory_find(struct hx_memory_store *store, struct hx_store_request *request);
 /* Applies what `owner` left in its spool, oldest first, and forgets it. */
 void hx_memory_spool_apply(struct hx_memory_ledger *ledger, const struct hx_id *owner);
 void hx_memory_synced(struct hx_memory_ledger *ledger);

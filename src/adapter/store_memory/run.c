@@ -49,28 +49,6 @@ static void keep_undo(struct hx_memory_ledger *ledger, const struct hx_memory_ro
     ledger->unsynced_count++;
 }
 
-static struct hx_memory_row *row_by_id(struct hx_memory_ledger *ledger, const struct hx_id *id)
-{
-    for (size_t i = ledger->row_count; i-- > 0;) {
-        if (hx_id_eq(&ledger->rows[i].record.id, id))
-            return &ledger->rows[i];
-    }
-    return NULL;
-}
-
-static struct hx_memory_row *row_by_identity(struct hx_memory_ledger *ledger,
-                                             const struct hx_digest *identity)
-{
-    struct hx_memory_row *newest = NULL;
-    for (size_t i = 0; i < ledger->row_count; i++) {
-        struct hx_memory_row *row = &ledger->rows[i];
-        if (hx_digest_eq(&row->record.identity, identity) &&
-            (newest == NULL || row->record.generation > newest->record.generation))
-            newest = row;
-    }
-    return newest;
-}
-
 static bool has_generation(struct hx_memory_ledger *ledger, const struct hx_record *record)
 {
     for (size_t i = 0; i < ledger->row_count; i++) {
@@ -80,140 +58,6 @@ static bool has_generation(struct hx_memory_ledger *ledger, const struct hx_reco
             return true;
     }
     return false;
-}
-
-static int64_t twin_newest(struct hx_memory_ledger *ledger, const struct hx_digest *twin)
-{
-    for (size_t i = ledger->row_count; i-- > 0;) {
-        if (ledger->rows[i].is_hot && hx_digest_eq(&ledger->rows[i].record.twin, twin))
-            return ledger->rows[i].rowid;
-    }
-    return 0;
-}
-
-static enum hx_owner_fact owner_fact(struct hx_memory_store *store, const struct hx_record *record,
-                                     const struct hx_boot *boot)
-{
-    if (hx_id_is_nil(&record->owner))
-        return HX_OWNER_NOBODY;
-    if (hx_id_eq(&record->owner, &store->owner))
-        return HX_OWNER_MINE;
-    if (!hx_boot_eq(&record->owner_boot, boot))
-        return HX_OWNER_DEAD;
-    hx_list_for_each (at, &store->ledger->stores) {
-        struct hx_memory_store *other = hx_container_of(at, struct hx_memory_store, node);
-        if (hx_id_eq(&other->owner, &record->owner))
-            return HX_OWNER_ALIVE;
-    }
-    return HX_OWNER_DEAD;
-}
-
-static bool is_transport_gone(const struct hx_memory_ledger *ledger, const char *name)
-{
-    for (size_t i = 0; i < ledger->transport_gone_count; i++) {
-        if (strcmp(ledger->transports_gone[i], name) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* An owner who lives could still send, unless the operation left his hands: the fence was raised
- * then, and the attempt has no other transport than the one that it names. */
-static bool could_owner_send(const struct hx_store_found *found)
-{
-    bool is_there = found->owner_fact != HX_OWNER_DEAD && found->owner_fact != HX_OWNER_NOBODY;
-    bool is_here = found->owner_fact == HX_OWNER_MINE || found->owner_fact == HX_OWNER_ALIVE;
-    return is_there && (!is_here || found->record.state == HX_OP_RUNNING);
-}
-
-static void find_row(struct hx_memory_store *store, struct hx_store_request *request,
-                     struct hx_memory_row *row)
-{
-    struct hx_memory_ledger *ledger = store->ledger;
-    struct hx_boot boot = hx_clock_now(ledger->clock).boot;
-    const struct hx_record *record = &row->record;
-    enum hx_owner_fact fact = owner_fact(store, record, &boot);
-    if (fact == HX_OWNER_DEAD)
-        hx_memory_spool_apply(ledger, &record->owner);
-    struct hx_store_found *found = hx_store_request_add(request);
-    hx_assert(found != NULL);
-    struct hx_record shown = *record;
-    if (shown.outcome.place == HX_OUTCOME_BLOB)
-        shown.outcome.bytes = HX_SPAN_NONE;
-    bool is_copied = hx_record_copy(&request->arena, &shown, &found->record);
-    hx_assert(is_copied);
-    bool is_this_boot = hx_boot_eq(&record->attempt.claimed_at.boot, &boot);
-    found->rowid = row->rowid;
-    found->owner_fact = owner_fact(store, record, &boot);
-    found->is_sender_gone = !could_owner_send(found) &&
-                            (!is_this_boot || is_transport_gone(ledger, record->attempt.transport));
-    found->is_epoch_current = is_this_boot && row->claim_epoch == ledger->epoch;
-}
-
-static void find_twins(struct hx_memory_store *store, struct hx_store_request *request,
-                       const struct hx_digest *twin, int64_t except)
-{
-    struct hx_memory_ledger *ledger = store->ledger;
-    request->ret_twin_seen = twin_newest(ledger, twin);
-    uint32_t left = HX_STORE_TWINS_MAX;
-    for (size_t i = 0; i < ledger->row_count && left > 0; i++) {
-        struct hx_memory_row *row = &ledger->rows[i];
-        if (row->rowid == except || !row->is_hot || !hx_digest_eq(&row->record.twin, twin))
-            continue;
-        find_row(store, request, row);
-        left--;
-    }
-}
-
-static void find_identity(struct hx_memory_store *store, struct hx_store_request *request,
-                          bool also_twins)
-{
-    struct hx_memory_row *row = row_by_identity(store->ledger, &request->record.identity);
-    if (row != NULL)
-        find_row(store, request, row);
-    if (also_twins)
-        find_twins(store, request, &request->record.twin, row != NULL ? row->rowid : 0);
-}
-
-static bool is_scanned(const struct hx_store_request *request, const struct hx_record *record)
-{
-    return request->scan_state == HX_OP_ABSENT ? !hx_op_state_is_final(record->state)
-                                               : record->state == request->scan_state;
-}
-
-static void run_scan(struct hx_memory_store *store, struct hx_store_request *request)
-{
-    struct hx_memory_ledger *ledger = store->ledger;
-    uint32_t left = request->scan_limit;
-    for (size_t i = (size_t)request->scan_after; i < ledger->row_count; i++) {
-        if (!is_scanned(request, &ledger->rows[i].record))
-            continue;
-        if (left == 0) {
-            request->ret_scan_next = request->records[request->record_count - 1].rowid;
-            return;
-        }
-        find_row(store, request, &ledger->rows[i]);
-        left--;
-    }
-}
-
-static void run_find(struct hx_memory_store *store, struct hx_store_request *request)
-{
-    if (request->scan) {
-        hx_assert(request->scan_limit > 0);
-        run_scan(store, request);
-        return;
-    }
-    if (request->find_id) {
-        struct hx_memory_row *row = row_by_id(store->ledger, &request->record.id);
-        if (row != NULL)
-            find_row(store, request, row);
-        return;
-    }
-    if (request->find_identity)
-        find_identity(store, request, request->find_twin);
-    else if (request->find_twin)
-        find_twins(store, request, &request->record.twin, 0);
 }
 
 /* Takes a copy of the outcome, and says where the SQLite adapter would have put it. */
@@ -309,10 +153,10 @@ static void run_insert(struct hx_memory_store *store, struct hx_store_request *r
     const struct hx_record *record = &request->record;
     bool is_taken = has_generation(ledger, record);
     bool has_newer_twin =
-        request->twin_guard && twin_newest(ledger, &record->twin) > request->twin_seen;
+        request->twin_guard && hx_memory_twin_newest(ledger, &record->twin) > request->twin_seen;
     if (is_taken || has_newer_twin) {
         request->result = HX_STORE_STALE;
-        find_identity(store, request, request->twin_guard);
+        hx_memory_find_identity(store, request, request->twin_guard);
         return;
     }
     insert_row(ledger, record);
@@ -322,16 +166,17 @@ static void run_insert(struct hx_memory_store *store, struct hx_store_request *r
 static void run_update(struct hx_memory_store *store, struct hx_store_request *request)
 {
     struct hx_memory_ledger *ledger = store->ledger;
-    struct hx_memory_row *row = row_by_id(ledger, &request->record.id);
+    struct hx_memory_row *row = hx_memory_row_by_id(ledger, &request->record.id);
     bool is_stale = row == NULL || row->record.fence != request->expected_fence ||
                     (request->require_unmarked && row->record.attempt.is_marked);
     bool is_second_taken = request->has_second && has_generation(ledger, &request->second);
     if (is_stale || is_second_taken) {
         request->result = HX_STORE_STALE;
         if (row != NULL)
-            find_row(store, request, row);
+            hx_memory_find_row(store, request, row);
         if (is_second_taken)
-            find_row(store, request, row_by_identity(ledger, &request->second.identity));
+            hx_memory_find_row(store, request,
+                               hx_memory_row_by_identity(ledger, &request->second.identity));
         return;
     }
     update_row(ledger, row, &request->record);
@@ -342,13 +187,13 @@ static void run_update(struct hx_memory_store *store, struct hx_store_request *r
 
 static void run_mark(struct hx_memory_store *store, struct hx_store_request *request)
 {
-    struct hx_memory_row *row = row_by_id(store->ledger, &request->record.id);
+    struct hx_memory_row *row = hx_memory_row_by_id(store->ledger, &request->record.id);
     const struct hx_attempt *mark = &request->record.attempt;
     if (row == NULL || row->record.fence != request->expected_fence ||
         row->record.attempt.number != mark->number || row->record.attempt.is_marked) {
         request->result = HX_STORE_STALE;
         if (row != NULL)
-            find_row(store, request, row);
+            hx_memory_find_row(store, request, row);
         return;
     }
     keep_undo(store->ledger, row);
@@ -360,13 +205,13 @@ static void run_mark(struct hx_memory_store *store, struct hx_store_request *req
 
 static void run_touch(struct hx_memory_store *store, struct hx_store_request *request)
 {
-    struct hx_memory_row *row = row_by_id(store->ledger, &request->record.id);
+    struct hx_memory_row *row = hx_memory_row_by_id(store->ledger, &request->record.id);
     const struct hx_store_touch *touch = &request->touch;
     if (row == NULL ||
         (touch->expect_adoptions && row->record.adoptions != touch->seen_adoptions)) {
         request->result = HX_STORE_STALE;
         if (row != NULL)
-            find_row(store, request, row);
+            hx_memory_find_row(store, request, row);
         return;
     }
     keep_undo(store->ledger, row);
@@ -395,7 +240,7 @@ static void run_note(struct hx_memory_store *store, struct hx_store_request *req
     hx_assert(request->note.len <= HX_STORE_NOTE_MAX);
     if (hx_id_is_nil(&request->record.id))
         return;
-    struct hx_memory_row *row = row_by_id(store->ledger, &request->record.id);
+    struct hx_memory_row *row = hx_memory_row_by_id(store->ledger, &request->record.id);
     if (row == NULL) {
         request->result = HX_STORE_STALE;
         return;
@@ -427,7 +272,7 @@ void hx_memory_spool_apply(struct hx_memory_ledger *ledger, const struct hx_id *
         struct hx_memory_spooled *entry = hx_container_of(at, struct hx_memory_spooled, node);
         if (!hx_id_eq(&entry->owner, owner))
             continue;
-        struct hx_memory_row *row = row_by_id(ledger, &entry->record.id);
+        struct hx_memory_row *row = hx_memory_row_by_id(ledger, &entry->record.id);
         if (row != NULL && row->record.fence == entry->expected_fence &&
             !hx_op_state_is_final(row->record.state)) {
             update_row(ledger, row, &entry->record);
@@ -441,7 +286,7 @@ void hx_memory_spool_apply(struct hx_memory_ledger *ledger, const struct hx_id *
 
 static void run_payload(struct hx_memory_store *store, struct hx_store_request *request)
 {
-    struct hx_memory_row *row = row_by_id(store->ledger, &request->record.id);
+    struct hx_memory_row *row = hx_memory_row_by_id(store->ledger, &request->record.id);
     if (row == NULL) {
         request->result = HX_STORE_STALE;
         return;
@@ -456,7 +301,7 @@ void hx_memory_run(struct hx_memory_store *store, struct hx_store_request *reque
     hx_store_request_forget(request);
     switch (request->kind) {
     case HX_STORE_FIND:
-        run_find(store, request);
+        hx_memory_find(store, request);
         return;
     case HX_STORE_INSERT:
         run_insert(store, request);

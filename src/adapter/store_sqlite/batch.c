@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "adapter/store_sqlite/batch.h"
 
-#include <dirent.h>
 #include <stdio.h>
 
 #include "adapter/store_sqlite/blob.h"
 #include "adapter/store_sqlite/find.h"
-#include "base/alloc.h"
-#include "base/crash.h"
 
-enum { DEAD_MAX = 64, DOUBT_WAIT_MIN_MS = 20, DOUBT_WAIT_MAX_MS = 1000 };
+enum { DOUBT_WAIT_MIN_MS = 20, DOUBT_WAIT_MAX_MS = 1000 };
 
 static struct hx_store_request *request_of(struct hx_list *node)
 {
@@ -396,91 +393,4 @@ bool hx_batch_run(struct hx_batcher *batcher, struct hx_list *batch)
     }
     hx_list_splice(batch, &rest);
     return is_known;
-}
-
-int hx_batch_apply_own_spool(struct hx_batcher *batcher)
-{
-    struct hx_ledger *ledger = batcher->ledger;
-    if (ledger->spool.entry_count == 0)
-        return 0;
-    hx_aftermath_reset(&batcher->aftermath);
-    int rc = hx_ledger_begin(ledger, HX_TXN_SYNCED);
-    if (rc != 0)
-        return HX_E_STORE;
-    rc = hx_spool_apply(ledger, &ledger->owners.self, &batcher->aftermath);
-    if (rc < 0) {
-        hx_ledger_rollback(ledger);
-        return HX_TRACE(rc);
-    }
-    /* In doubt, the entries stay and are applied again, which then changes nothing. */
-    if (hx_ledger_commit(ledger) != 0)
-        return HX_E_STORE;
-    hx_aftermath_carry_out(ledger, &batcher->aftermath);
-    HX_CRASH_POINT("spool-applied");
-    return HX_TRACE(hx_spool_empty(&ledger->spool));
-}
-
-struct dead_list {
-    struct hx_ledger *ledger;
-    struct hx_id owners[DEAD_MAX];
-    int count;
-};
-
-static bool collect_dead(void *context, const struct hx_id *token)
-{
-    struct dead_list *dead = context;
-    if (!hx_spool_exists(dead->ledger, token))
-        return true; /* nothing is left of it: the owner file goes at once */
-    dead->owners[dead->count++] = *token;
-    return false;
-}
-
-/* A spool whose owner file is gone already is found by its own name. */
-static void collect_orphans(struct dead_list *dead)
-{
-    DIR *directory = opendir(dead->ledger->paths.spool);
-    if (directory == NULL)
-        return;
-    for (struct dirent *entry; dead->count < DEAD_MAX && (entry = readdir(directory)) != NULL;) {
-        struct hx_id token;
-        if (!hx_id_parse(hx_span_cstr(entry->d_name), &token) ||
-            hx_owners_is_alive(&dead->ledger->owners, &token))
-            continue;
-        bool is_known = false;
-        for (int i = 0; i < dead->count; i++)
-            is_known |= hx_id_eq(&dead->owners[i], &token);
-        if (!is_known)
-            dead->owners[dead->count++] = token;
-    }
-    closedir(directory);
-}
-
-int hx_batch_settle_dead(struct hx_batcher *batcher, uint32_t *ret_applied)
-{
-    struct hx_ledger *ledger = batcher->ledger;
-    struct dead_list dead = {.ledger = ledger};
-    *ret_applied = 0;
-    int rc = hx_owners_each_dead(&ledger->owners, DEAD_MAX, collect_dead, &dead);
-    if (rc < 0)
-        return HX_TRACE(rc);
-    collect_orphans(&dead);
-    if (dead.count == 0)
-        return 0;
-    hx_aftermath_reset(&batcher->aftermath);
-    rc = hx_ledger_begin(ledger, HX_TXN_SYNCED);
-    if (rc != 0)
-        return HX_E_STORE;
-    for (int i = 0; i < dead.count && rc == 0; i++)
-        rc = hx_spool_apply(ledger, &dead.owners[i], &batcher->aftermath);
-    if (rc < 0) {
-        hx_ledger_rollback(ledger);
-        return HX_TRACE(rc);
-    }
-    if (hx_ledger_commit(ledger) != 0)
-        return HX_E_STORE;
-    HX_CRASH_POINT("dead-applied");
-    *ret_applied = batcher->aftermath.spool_count;
-    hx_aftermath_carry_out(ledger, &batcher->aftermath);
-    HX_CRASH_POINT("dead-removed");
-    return 0;
 }

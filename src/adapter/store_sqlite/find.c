@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "adapter/store_sqlite/find.h"
 
-#include <unistd.h>
-
 #include "adapter/store_sqlite/blob.h"
 #include "base/alloc.h"
 
@@ -383,68 +381,4 @@ int hx_find_payload(struct hx_ledger *ledger, struct hx_store_request *request)
     }
     sqlite3_reset(stmt);
     return HX_TRACE(rc);
-}
-
-bool hx_spool_exists(struct hx_ledger *ledger, const struct hx_id *owner)
-{
-    char *path = hx_path_of_id(ledger->paths.spool, owner);
-    bool exists = access(path, F_OK) == 0;
-    hx_free(path);
-    return exists;
-}
-
-struct apply_context {
-    struct hx_ledger *ledger;
-    struct hx_aftermath *aftermath;
-};
-
-static int apply_one(void *context, const struct hx_record *record, uint64_t expected_fence)
-{
-    const struct apply_context *apply = context;
-    struct hx_ledger *ledger = apply->ledger;
-    struct hx_row_head head;
-    int rc = hx_row_head(ledger, &record->id, &head);
-    if (rc <= 0)
-        return HX_TRACE(rc); /* no such row: it was taken by retention */
-    if (head.fence != expected_fence || hx_op_state_is_final(head.state)) {
-        bool is_same = head.fence == record->fence && hx_op_state_is_final(head.state);
-        return is_same ? 0 : HX_TRACE(hx_row_evidence(ledger, &head, &record->outcome));
-    }
-    uint64_t blob = 0;
-    if (hx_outcome_needs_blob(&record->outcome)) {
-        hx_rand_fill(ledger->options->rand, (uint8_t *)&blob, sizeof(blob));
-        blob = (blob >> 1) | 1;
-        rc = hx_blob_write(ledger->paths.blobs, &record->id, blob, record->outcome.bytes);
-        if (rc < 0)
-            return HX_TRACE(rc);
-    }
-    return HX_TRACE(hx_row_update(ledger, &head, record, blob, HX_HISTORY_SPOOL, apply->aftermath));
-}
-
-int hx_spool_apply(struct hx_ledger *ledger, const struct hx_id *owner,
-                   struct hx_aftermath *aftermath)
-{
-    hx_assert(ledger->txn == HX_TXN_SYNCED);
-    struct apply_context context = {ledger, aftermath};
-    char *path = hx_path_of_id(ledger->paths.spool, owner);
-    int rc = hx_spool_read(path, ledger->hasher, apply_one, &context);
-    hx_free(path);
-    if (rc < 0)
-        return HX_TRACE(rc);
-    if (!hx_id_eq(owner, &ledger->owners.self)) /* our own is emptied, not removed */
-        hx_aftermath_drop_spool(aftermath, owner);
-    return 0;
-}
-
-void hx_aftermath_carry_out(struct hx_ledger *ledger, struct hx_aftermath *aftermath)
-{
-    for (uint32_t i = 0; i < aftermath->drop_count; i++)
-        hx_blob_remove(ledger->paths.blobs, &aftermath->drop_on_commit[i].id,
-                       aftermath->drop_on_commit[i].number);
-    for (uint32_t i = 0; i < aftermath->spool_count; i++) {
-        char *path = hx_path_of_id(ledger->paths.spool, &aftermath->spools_applied[i]);
-        (void)unlink(path); /* applying it again changes nothing */
-        hx_free(path);
-    }
-    hx_aftermath_reset(aftermath);
 }

@@ -17,6 +17,8 @@ struct hx_inspect {
 sqlite3_stmt *hx_inspect_prepare(struct hx_inspect *inspect, const char *sql);
 /* Whether a row names the blob file of that name. */
 bool hx_inspect_is_blob_named(struct hx_inspect *inspect, const char *name, int *ret_rc);
+/* The number in a column, or 0 when it is no number below `count`. */
+int hx_inspect_limited(sqlite3_stmt *stmt, int column, int count);
 int hx_inspect_begin(struct hx_inspect *inspect) HX_MUST_CHECK;
 
 #endif
