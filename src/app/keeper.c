@@ -162,7 +162,9 @@ static void open_ledger(struct keeper *keeper)
     /* Everything that needs no ledger still works, and each guarded call is told why it does not.
      * */
     const char *reason = hx_fault_last()->text;
-    fprintf(stderr, "hapax run: %s Guarded calls are refused until then.\n", reason);
+    size_t len = strlen(reason);
+    fprintf(stderr, "hapax run: %s%s Guarded calls are refused until then.\n", reason,
+            len > 0 && reason[len - 1] == '.' ? "" : ".");
     keeper->store = hx_no_ledger_new(reason);
 }
 
@@ -304,8 +306,9 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
     };
     keeper->gateway = hx_gateway_new(&options, &ports);
     turn_until_done(keeper);
+    bool was_served = hx_gateway_had_server(keeper->gateway);
     release(keeper);
-    return HX_EXIT_DONE;
+    return was_served ? HX_EXIT_DONE : HX_EXIT_FAILED;
 }
 
 int hx_run(const struct hx_settings *settings, char **command)

@@ -97,19 +97,6 @@ static void add_command(struct hx_buf *out, const struct hx_record *record)
     (void)hx_buf_printf(out, " To settle it: hapax ops resolve %s (happened | absent | again)", id);
 }
 
-static void add_start_failure(struct hx_buf *out, const struct hx_link *link)
-{
-    if (link->last_status < 0)
-        (void)hx_buf_printf(out, " It could not be started (error %d).", -link->last_status);
-    else if ((link->last_status & 0x7f) != 0)
-        (void)hx_buf_printf(out, " It was ended by signal %d.", link->last_status & 0x7f);
-    else
-        (void)hx_buf_printf(out, " It ended with exit status %d.", link->last_status >> 8 & 0xff);
-    if (link->last_stderr.len > 0)
-        (void)hx_buf_printf(out, " Its last words: %.*s",
-                            HX_SPAN_FMT(hx_buf_span(&link->last_stderr)));
-}
-
 static void write_sentence(struct hx_buf *out, const struct hx_call *call, enum hx_answer answer,
                            const struct hx_record *record, const char *detail)
 {
@@ -119,7 +106,7 @@ static void write_sentence(struct hx_buf *out, const struct hx_call *call, enum 
     if (answer == HX_ANSWER_OUTCOME_UNKNOWN && record != NULL)
         add_command(out, record);
     if (answer == HX_ANSWER_UPSTREAM_UNAVAILABLE)
-        add_start_failure(out, &call->gateway->link);
+        hx_link_write_end(&call->gateway->link, out);
 }
 
 static void write_tool_result(struct hx_buf *line, const struct hx_call *call,

@@ -323,6 +323,11 @@ bool hx_gateway_has_live_waiter(struct hx_gateway *gateway, const struct hx_id *
            client->ops->is_reader_alive(client);
 }
 
+bool hx_gateway_had_server(const struct hx_gateway *gateway)
+{
+    return gateway->link.has_spoken;
+}
+
 uint64_t hx_gateway_counter(const struct hx_gateway *gateway, enum hx_counter counter)
 {
     return gateway->counters[counter];

@@ -165,6 +165,23 @@ void hx_link_forward(struct hx_gateway *gateway, struct hx_request *request)
     hx_list_append(&link->waiting_requests, &request->wait_node);
 }
 
+void hx_link_write_end(const struct hx_link *link, struct hx_buf *out)
+{
+    char reason[96];
+    if (link->last_status < 0)
+        (void)hx_buf_printf(out, " It could not be started: %s.",
+                            strerror_r(-link->last_status, reason, sizeof(reason)));
+    else if ((link->last_status & 0x7f) != 0)
+        (void)hx_buf_printf(out, " It was ended by signal %d.", link->last_status & 0x7f);
+    else
+        (void)hx_buf_printf(out, " It ended with exit status %d.", link->last_status >> 8 & 0xff);
+    struct hx_span words = hx_buf_span(&link->last_stderr);
+    while (words.len > 0 && words.ptr[words.len - 1] == '\n')
+        words.len--;
+    if (words.len > 0)
+        (void)hx_buf_printf(out, " Its last words: %.*s", HX_SPAN_FMT(words));
+}
+
 /* A notification speaks to the process that is there. Only before the first one is up does it wait;
  * what a restarted process must know is told to it in the greeting. */
 void hx_link_notify(struct hx_gateway *gateway, struct hx_span line)

@@ -18,15 +18,7 @@ void hx_upstream_failed_request(struct hx_gateway *gateway, struct hx_request *r
     (void)hx_buf_append_cstr(&text, request->route != NULL || request->was_resent
                                         ? "The tool server ended before it answered."
                                         : "The tool server is not running.");
-    if (link->last_status < 0)
-        (void)hx_buf_printf(&text, " It could not be started: error %d.", -link->last_status);
-    else if ((link->last_status & 0x7f) != 0)
-        (void)hx_buf_printf(&text, " It was ended by signal %d.", link->last_status & 0x7f);
-    else
-        (void)hx_buf_printf(&text, " Its exit status was %d.", link->last_status >> 8 & 0xff);
-    if (link->last_stderr.len > 0)
-        (void)hx_buf_printf(&text, " Its last words: %.*s",
-                            HX_SPAN_FMT(hx_buf_span(&link->last_stderr)));
+    hx_link_write_end(link, &text);
     hx_reply_error(gateway, request, 1502, hx_buf_span(&text),
                    HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
     hx_buf_fini(&text);
@@ -438,6 +430,8 @@ void hx_upstream_message(struct hx_gateway *gateway, struct hx_peer_event *event
     }
     if (msg.kind == HX_RPC_INVALID)
         msg.raw = hx_buf_span(&event->line);
+    else
+        gateway->link.has_spoken = true;
     if (msg.kind == HX_RPC_BATCH)
         take_batch(gateway, &msg);
     else
