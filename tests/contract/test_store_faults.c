@@ -163,8 +163,25 @@ static void each_sync_fails_for_a_while(void **state)
     fail_each(FAULTY_SYNC, 3);
 }
 
-/* A failed sync leaves frames with valid checksums in the log. Nothing was told about them while it
- * was not known whether they count; then one truth, also after everybody died. */
+/* A failed sync leaves the frames of the commit in the log, whole and with valid checksums. If they
+ * were only called failed, the next process to recover the log would believe them. */
+static void what_was_not_done_never_comes_back(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    world->options.vfs_name = FAULTY_VFS_NAME;
+    struct hx_store *store = world_open(world, 0);
+    struct told told = {.record = world_record(world, 0, 1), .update = HX_STORE_NOT_DONE};
+    told.mark = HX_STORE_NOT_DONE;
+    faulty_vfs_arm(FAULTY_SYNC, 1, 1);
+    told.insert = result_of(world_insert(store, &told.record));
+    assert_true(faulty_vfs_has_struck());
+    faulty_vfs_arm(FAULTY_SYNC, 0, 0);
+    world_kill(world, 0);
+    store = world_open(world, 0);
+    assert_true_to(store, &told);
+    world_free(world);
+}
+
 static void an_io_error_ends_the_epoch(void **state)
 {
     struct world *world = world_new(WORLD_SQLITE);
@@ -456,6 +473,7 @@ int main(void)
         cmocka_unit_test(each_write_finds_the_disk_full),
         cmocka_unit_test(each_sync_fails_once),
         cmocka_unit_test(each_sync_fails_for_a_while),
+        cmocka_unit_test(what_was_not_done_never_comes_back),
         cmocka_unit_test(an_io_error_ends_the_epoch),
         cmocka_unit_test(doubt_is_kept_until_it_ends),
         cmocka_unit_test(closing_in_doubt_ends),

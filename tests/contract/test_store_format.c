@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ledgers written by every published version are read for ever. tests/fixtures/ledger holds one of each;
- * a new version adds one: HAPAX_WRITE_FIXTURE=FILE makes it.
+ * Ledgers written by every published version are read for ever. tests/fixtures/ledger holds one of
+ * each; a new version adds one: HAPAX_WRITE_FIXTURE=FILE makes it.
  */
 #include <fcntl.h>
 #include <setjmp.h>

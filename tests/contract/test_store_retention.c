@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What becomes of rows with time: payloads go after a week, rows after a month and behind the low-water
- * mark only, tombstones after 400 days; what is open, unknown or disputed stays.
+ * What becomes of rows with time: payloads go after a week, rows after a month and behind the
+ * low-water mark only, tombstones after 400 days; what is open, unknown or disputed stays.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -78,6 +78,7 @@ def ten_clients(t, w):
     refs = [(client, client.call(args={"n": n})) for n in range(100) for client in clients]
     for client, ref in refs:
         client.result(ref, 60)
+    t.equal(len(t.effects()), 1000, "effects: equal calls of ten clients are all wanted")
     t.equal(len(t.lines("starts")), 10, "starts of the server")
     ours = processes.marked(t.mark)
     t.equal(processes.zombies_of(ours), [], "zombies")

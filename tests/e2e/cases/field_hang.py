@@ -2,8 +2,8 @@
 """Field cases, groups D, E and J: hangs, deadlines, cancels, and what runs beside them."""
 
 from kit import processes
-from rawclient import RawClient, stub
-from .way import assert_unknown, case, code, operation, without_ours
+from rawclient import RawClient
+from .way import assert_unknown, case, operation
 
 RELEASED = [[{"wait": "release"}, {"text": "receipt $RECEIPT"}]]
 NEVER = [[{"wait": "never"}]]

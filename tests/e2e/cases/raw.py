@@ -250,3 +250,23 @@ def looked_up_before(t, w):
     t.equal(receipt(t, client.result(retry)), t.effects()[0]["receipt"], "receipt of the retry")
     client.result(other)
     t.equal(len(t.effects("charge")), 1, "effects")
+
+
+@raw("two_wanted_over_two_connections", bare="holds")
+def two_connections(t, w):
+    """Equal calls of two clients, each answered: the second is no repeat of the first, however soon
+    it comes; neither when the first client has ended.
+    """
+    client = w.client({"tools": {"charge": {}}})
+    for n in range(30):
+        before = len(t.lines("effects"))
+        client.result(client.call(args={"n": n}))
+        if n == 0:
+            fresh = w.again(client)
+        fresh.result(fresh.call(args={"n": n}))
+        t.equal(len(t.lines("effects")) - before, 2, f"effects of two wanted calls, round {n}")
+    client.result(client.call(args={"last": True}))
+    client.close_stdin()
+    client.process.wait(10)
+    fresh.result(fresh.call(args={"last": True}))
+    t.equal(len(t.lines("effects")), 62, "effects")
