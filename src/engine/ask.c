@@ -149,6 +149,7 @@ bool hx_ask_outcome(struct hx_work *work)
         return false;
     struct hx_ask *ask = new_ask(gateway, HX_ASK_OUTCOME);
     ask->work = work;
+    ask->seen_attempt = work->op.durable.attempt.number;
     work->ask = ask;
     struct hx_buf line;
     hx_buf_init(&line, gateway->options.message_max);
@@ -226,6 +227,7 @@ void hx_ask_answered(struct hx_gateway *gateway, struct hx_ask *ask, const struc
         return;
     }
     struct hx_span decision = decision_of(gateway, msg);
+    uint32_t seen_attempt = ask->seen_attempt;
     hx_ask_withdraw(gateway, ask);
     if (work == NULL)
         return;
@@ -235,7 +237,9 @@ void hx_ask_answered(struct hx_gateway *gateway, struct hx_ask *ask, const struc
         decide_happened(work);
     } else if (hx_span_eq_cstr(decision, "again")) {
         note_decision(work, decision);
-        hx_work_event(work, HX_EV_RESOLVE_AGAIN);
+        struct hx_event event = hx_work_make_event(work, HX_EV_RESOLVE_AGAIN);
+        event.seen_attempt = seen_attempt;
+        hx_work_step(work, &event, NULL);
     } else {
         /* Left open: whoever waits is told that it is unknown. */
         hx_list_for_each_safe (node, &work->calls) {

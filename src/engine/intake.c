@@ -474,6 +474,11 @@ void hx_intake_found(struct hx_call *call, struct hx_store_request *found)
     }
     for (uint32_t i = 0; i < found->record_count; i++) {
         struct hx_store_found *row = &found->records[i];
+        if (!hx_is_row_sound(call->gateway, &row->record)) {
+            hx_call_refuse(call, HX_ANSWER_LEDGER_UNAVAILABLE,
+                           "A row of the ledger contradicts itself: run hapax ops verify.");
+            return;
+        }
         call->candidates[i] = (struct hx_candidate){
             .record = &row->record,
             .owner_fact = row->owner_fact,

@@ -260,9 +260,10 @@ struct hx_ask {
     enum hx_ask_kind kind;
     char id_text[48]; /* raw id as we sent it */
     struct hx_buf id_key;
-    uint32_t generation;  /* SERVER: of the process that asked */
-    struct hx_buf raw_id; /* SERVER: its own id */
-    struct hx_work *work; /* OUTCOME */
+    uint32_t generation;   /* SERVER: of the process that asked */
+    struct hx_buf raw_id;  /* SERVER: its own id */
+    struct hx_work *work;  /* OUTCOME */
+    uint32_t seen_attempt; /* OUTCOME: the newest attempt that the question was about */
 };
 
 /* An answer whose delivery may still be taken back. */
@@ -406,6 +407,7 @@ void hx_call_forget(struct hx_call *call);
 void hx_intake_ask_neighbours(struct hx_call *call);
 
 /* work.c: operations in hand; limits.c: their clocks; work_ledger.c: what the ledger answers. */
+bool hx_is_row_sound(struct hx_gateway *gateway, const struct hx_record *record);
 void hx_work_set_timers(struct hx_work *work);
 struct hx_span hx_work_keep_span(struct hx_work *work, struct hx_span span);
 /* Makes the work own everything that a record points at. */

@@ -35,6 +35,8 @@ void hx_sweep_begin(struct hx_gateway *gateway)
 static void settle(struct hx_gateway *gateway, const struct hx_store_found *found)
 {
     const struct hx_record *record = &found->record;
+    if (!hx_is_row_sound(gateway, record))
+        return;
     bool is_left = record->state == HX_OP_RUNNING && found->owner_fact == HX_OWNER_DEAD;
     bool is_stale_question = hx_recover_needs_human(record, &gateway->now) && !record->needs_human;
     if ((!is_left && !is_stale_question) || hx_work_find(gateway, &record->id) != NULL)

@@ -24,6 +24,18 @@ static void look_when_possible(struct hx_work *work)
     hx_timer_arm_sooner(timers, &work->look, work->gateway->now.mono);
 }
 
+/* Rows are bytes from a disk: one that contradicts itself is reported, never worked on. */
+bool hx_is_row_sound(struct hx_gateway *gateway, const struct hx_record *record)
+{
+    const char *flaw = hx_record_flaw(record);
+    char id[HX_ID_TEXT_SIZE];
+    if (flaw == NULL)
+        return true;
+    hx_id_format(&record->id, id);
+    hx_tell(gateway, HX_TELL_ERROR, "row_flawed", "operation=%s flaw=\"%s\"", id, flaw);
+    return false;
+}
+
 void hx_work_found(struct hx_work *work, struct hx_store_request *done)
 {
     struct hx_gateway *gateway = work->gateway;
@@ -36,6 +48,10 @@ void hx_work_found(struct hx_work *work, struct hx_store_request *done)
         return;
     }
     const struct hx_store_found *found = &done->records[0];
+    if (!hx_is_row_sound(gateway, &found->record)) {
+        hx_timer_arm(&gateway->timers, &work->poll, hx_mono_after(gateway->now.mono, POLL_MS));
+        return;
+    }
     enum hx_op_state before = work->op.durable.state;
     if (found->record.fence != work->op.durable.fence || found->record.state != before)
         work->op.durable = hx_work_keep_record(work, &found->record);
@@ -72,8 +88,12 @@ void hx_work_stored(struct hx_work *work, struct hx_store_request *done)
     case HX_STORE_STALE:
         event.type = HX_EV_STALE;
         if (done->record_count > 0) {
-            fresh = hx_work_keep_record(work, &done->records[0].record);
+            const struct hx_store_found *row = &done->records[0];
+            fresh = hx_work_keep_record(work, &row->record);
             event.fresh = &fresh;
+            work->facts = hx_facts_of(gateway, &fresh, row->owner_fact, row->is_sender_gone,
+                                      row->is_epoch_current);
+            event.facts = work->facts;
         }
         break;
     case HX_STORE_NOT_DONE:
