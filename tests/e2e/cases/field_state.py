@@ -293,6 +293,9 @@ def slow_pipe(t, w):
     client = w.client({"tools": {"dump": {}}})
     for n in range(150):
         client.result(client.call("dump", {"n": n, "pad": "x" * 2000}))
+    client.close_stdin()
+    client.process.wait(10)
+    t.wait(lambda: not processes.marked(t.mark), "everything to be gone, so that nothing changes")
     argv = [t.surroundings.hapax, "ops", "export", "--ledger", t.ledger]
     whole = subprocess.run(argv, env=t.env, stdout=subprocess.PIPE, timeout=60, check=True).stdout
     t.true(len(whole) > 65536, f"more than a pipe holds: {len(whole)}")

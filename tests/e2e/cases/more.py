@@ -210,7 +210,7 @@ def progress_fan_out(t, w):
     refs = [client.call("long", key=KEY + "07", meta={"progressToken": "one"})]
     t.wait_effects(1)
     refs.append(client.call("long", key=KEY + "07", meta={"progressToken": "two"}))
-    client.result(client.request("tools/list"))
+    t.wait_repeats(1)
     t.touch("joined")
     for ref in refs:
         client.result(ref)

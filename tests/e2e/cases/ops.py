@@ -290,9 +290,7 @@ def it_did_not(t, w):
 @ops("it_did_not_happen_after_waiting")
 def it_did_not_after_waiting(t, w):
     """With a declared bound the refusal says how long, and no force is needed afterwards."""
-    _, ident = unknown(
-        t, w, "order-4711", "charge", None, "--tool", "charge: in_flight_bound=2s"
-    )
+    _, ident = unknown(t, w, "order-4711", "charge", None, "--tool", "charge: in_flight_bound=2s")
     o = Operator(t)
     status, out, err = t.ops("resolve", ident, "absent", "--ledger", t.ledger)
     if status == NOT_APPLIED:

@@ -33,9 +33,11 @@ def silent_retry(t, w):
     t.wait_effects(1)
     t.wait(lambda: t.clock() - begin > 0.7, "the overlap of 500 ms to pass")
     second = client.call(args={"amount": 1})
-    client.result(client.request("tools/list"))  # what was sent before this has been read
     if w.is_bare:
         t.wait_effects(2)
+    else:
+        # An answer that came first would be delivered to the silent client, and be no lost one.
+        t.wait_repeats(1)
     t.touch("release")
     result = client.result(second)
     t.equal(len(t.effects()), 1, "effects")

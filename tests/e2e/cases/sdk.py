@@ -99,6 +99,8 @@ def timeout_cancel_retry(t, b):
     second = b.client.call(args=args)
     if b.mode == "bare":
         t.wait_effects(2)
+    else:
+        t.wait_repeats(1)
     t.touch("release")
     receipt = b.receipt(b.client.result(second))
     effects = t.effects()

@@ -230,6 +230,12 @@ class Test:
         self.equal(status, 0, f"exit status of ops export ({err[-300:]!r})")
         return [json.loads(line) for line in out.splitlines() if line.strip()]
 
+    def wait_repeats(self, count):
+        """Until the ledger has seen so many repeats: they have joined, not only been read."""
+        self.wait(
+            lambda: sum(op["repeats"] for op in self.operations()) >= count, f"{count} repeats"
+        )
+
     # Ending -------------------------------------------------------------------------------------
 
     def at_end(self, action):
