@@ -81,9 +81,11 @@ class History:
                 result = self.call(client, tool)
                 if not result.get("isError"):
                     self.told[tool] = result["content"]
-        except Failure:
-            if not client.ended:
-                raise
+        except Failure as failure:
+            try:
+                client.wait_eof(5)  # the write end may be seen to break first
+            except Failure:
+                raise failure from None
             return True
         client.close_stdin()
         client.process.wait(15)
