@@ -207,6 +207,56 @@ static void an_io_error_ends_the_epoch(void **state)
     world_free(world);
 }
 
+/* The commit happened and its answer was lost: every kind of write is read back as done, also while
+ * other requests share its batch, and nothing is written twice. */
+static void a_lost_answer_is_read_back(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    _Atomic int lost = 0;
+    world->options.lost_answers = &lost;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    lost = 1;
+    assert_int_equal(result_of(world_insert(store, &record)), HX_STORE_DONE);
+    lost = 1;
+    assert_int_equal(result_of(world_mark(world, store, &record)), HX_STORE_DONE);
+    struct hx_store_request *note = hx_store_request_new(HX_STORE_NOTE, NULL);
+    note->record.id = record.id;
+    note->note = HX_SPAN_LIT("{}");
+    lost = 1;
+    assert_int_equal(result_of(world_run(store, note)), HX_STORE_DONE);
+    struct hx_store_request *batch[4];
+    static const enum hx_store_kind kinds[] = {HX_STORE_FIND, HX_STORE_TOUCH, HX_STORE_UPDATE,
+                                               HX_STORE_INSERT};
+    struct hx_record second = world_record(world, 0, 2);
+    for (unsigned i = 0; i < 4; i++) {
+        batch[i] = hx_store_request_new(kinds[i], NULL);
+        batch[i]->record = kinds[i] == HX_STORE_INSERT ? second : record;
+        batch[i]->find_id = true;
+        batch[i]->expected_fence = 1;
+        batch[i]->touch.add_repeats = 1;
+        if (kinds[i] == HX_STORE_UPDATE) {
+            batch[i]->record.state = HX_OP_UNKNOWN;
+            batch[i]->record.fence = 2;
+        }
+        store->ops->submit(store, batch[i]);
+    }
+    lost = 1;
+    store->ops->flush(store);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_ptr_equal(world_take(store), batch[i]);
+        assert_int_equal(result_of(batch[i]), HX_STORE_DONE);
+    }
+    assert_int_equal(lost, 0);
+    struct hx_store_request *find = world_find_id(store, &record.id);
+    assert_int_equal(find->records[0].record.state, HX_OP_UNKNOWN);
+    assert_int_equal(find->records[0].record.repeats, 1);
+    hx_store_request_free(find);
+    world_close(world, 0);
+    assert_verifies(world);
+    world_free(world);
+}
+
 static void doubt_is_kept_until_it_ends(void **state)
 {
     struct world *world = world_new(WORLD_SQLITE);
@@ -475,6 +525,7 @@ int main(void)
         cmocka_unit_test(each_sync_fails_for_a_while),
         cmocka_unit_test(what_was_not_done_never_comes_back),
         cmocka_unit_test(an_io_error_ends_the_epoch),
+        cmocka_unit_test(a_lost_answer_is_read_back),
         cmocka_unit_test(doubt_is_kept_until_it_ends),
         cmocka_unit_test(closing_in_doubt_ends),
         cmocka_unit_test(no_room_for_an_outcome_refuses_the_claim),

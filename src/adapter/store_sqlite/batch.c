@@ -198,17 +198,23 @@ static int is_in_history(struct hx_ledger *ledger, const struct hx_store_request
         return -1;
     if (request->kind == HX_STORE_INSERT)
         return *ret_rc;
-    if (request->kind != HX_STORE_UPDATE && request->kind != HX_STORE_MARK)
+    if (request->kind != HX_STORE_UPDATE && request->kind != HX_STORE_MARK &&
+        request->kind != HX_STORE_NOTE)
         return -1;
     sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_HISTORY_PROOF);
     if (stmt == NULL || *ret_rc == 0) {
         *ret_rc = stmt == NULL ? HX_E_STORE : 0;
         return stmt == NULL ? -1 : 0;
     }
-    bool is_mark = request->kind == HX_STORE_MARK;
-    uint64_t fence = is_mark ? request->expected_fence : request->record.fence;
+    /* A mark and a note leave the fence as it was, and others may have raised it since. */
+    static const enum hx_history_kind kinds[] = {[HX_STORE_UPDATE] = HX_HISTORY_UPDATE,
+                                                 [HX_STORE_MARK] = HX_HISTORY_MARK,
+                                                 [HX_STORE_NOTE] = HX_HISTORY_NOTE};
+    uint64_t fence = request->kind == HX_STORE_UPDATE ? request->record.fence : head.fence;
+    if (request->kind == HX_STORE_MARK)
+        fence = request->expected_fence;
     sqlite3_bind_int64(stmt, 1, head.row);
-    sqlite3_bind_int(stmt, 2, is_mark ? HX_HISTORY_MARK : HX_HISTORY_UPDATE);
+    sqlite3_bind_int(stmt, 2, (int)kinds[request->kind]);
     sqlite3_bind_int64(stmt, 3, (int64_t)fence);
     sqlite3_bind_int64(stmt, 4, when.ms);
     sqlite3_bind_blob(stmt, 5, &ledger->owners.self, HX_ID_SIZE, SQLITE_STATIC);

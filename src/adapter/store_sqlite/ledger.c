@@ -4,6 +4,7 @@
  */
 #include "adapter/store_sqlite/ledger.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/crash.h"
@@ -163,6 +164,18 @@ static bool is_surely_not_committed(struct hx_ledger *ledger, int code)
            extended == SQLITE_IOERR_WRITE;
 }
 
+/* What a test ordered: the commit happened, and nobody says so. */
+static bool is_answer_lost(struct hx_ledger *ledger)
+{
+    _Atomic int *lost = ledger->options->lost_answers;
+    if (lost == NULL || ledger->txn == HX_TXN_READ || atomic_load(lost) <= 0)
+        return false;
+    atomic_fetch_sub(lost, 1);
+    ledger->is_ill = true;
+    snprintf(ledger->illness, sizeof(ledger->illness), "The answer to a commit was lost.");
+    return true;
+}
+
 int hx_ledger_commit(struct hx_ledger *ledger)
 {
     hx_assert(ledger->txn != HX_TXN_NONE);
@@ -189,6 +202,11 @@ int hx_ledger_commit(struct hx_ledger *ledger)
     }
     sqlite3_reset(stmt);
     HX_CRASH_POINT("commit-after");
+    if (is_answer_lost(ledger)) {
+        end(ledger);
+        (void)HX_RAISE(HX_E_STORE, "%s", ledger->illness);
+        return HX_COMMIT_IN_DOUBT;
+    }
     if (is_counted)
         hx_counter_write(&ledger->counter, &ledger->meta.instance, ledger->meta.commits + 1);
     HX_CRASH_POINT("commit-counted");

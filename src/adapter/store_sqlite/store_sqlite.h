@@ -28,6 +28,8 @@ struct hx_store_sqlite_options {
     int64_t lock_wait_ms; /* before an intent; 0 = 2,000 */
     bool allow_any_filesystem;
     const char *vfs_name; /* test seam; NULL = the default */
+    /* Test seam: so many commits happen, and their answers are lost. NULL = none. */
+    _Atomic int *lost_answers;
 };
 
 /* Opens the ledger, making it and its directory if they are missing; settles what dead processes
