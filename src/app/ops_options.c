@@ -5,7 +5,7 @@
 
 #include "app/help.h"
 #include "app/nearest.h"
-#include "app/number.h"
+#include "app/ops_value.h"
 
 static const char *const command_names[HX_OPS_COMMAND_COUNT] = {
     [HX_OPS_LIST] = "list",       [HX_OPS_SHOW] = "show",     [HX_OPS_WATCH] = "watch",
@@ -104,87 +104,12 @@ void hx_ops_help_options(FILE *out, enum hx_ops_command command)
     }
 }
 
-static int parse_states(const char *text, struct hx_ops_options *options,
-                        struct hx_complaint *complaint)
-{
-    const char *names[HX_OP_STATE_COUNT];
-    size_t name_count = 0;
-    for (int state = HX_OP_ABSENT + 1; state < HX_OP_STATE_COUNT; state++)
-        names[name_count++] = hx_op_state_name((enum hx_op_state)state);
-    names[name_count++] = "open";
-    for (;;) {
-        size_t len = strcspn(text, ",");
-        struct hx_span word = hx_span(text, len);
-        enum hx_op_state state;
-        if (hx_span_eq_cstr(word, "open")) {
-            for (int i = HX_OP_ABSENT + 1; i < HX_OP_STATE_COUNT; i++)
-                if (!hx_op_state_is_final((enum hx_op_state)i))
-                    options->states |= 1u << i;
-        } else if (hx_op_state_parse(word, &state) && state != HX_OP_ABSENT) {
-            options->states |= 1u << state;
-        } else {
-            const char *near = hx_nearest(word, names, name_count);
-            return hx_complain(complaint, "--state: there is no state '%.*s'%s%s%s",
-                               (int)(len < 40 ? len : 40), text, near ? "; did you mean '" : "",
-                               near ? near : "", near ? "'?" : "");
-        }
-        if (text[len] == '\0')
-            return 0;
-        text += len + 1;
-    }
-}
-
-static int parse_duration(const char *name, const char *text, int64_t *ret_ms,
-                          struct hx_complaint *complaint)
-{
-    if (hx_duration_parse(hx_span_cstr(text), ret_ms))
-        return 0;
-    return hx_complain(
-        complaint, "%s: '%.40s' is not possible; write a number with ms, s, m, h or d", name, text);
-}
-
-/* A moment, or a time ago. */
-static int parse_moment(const char *name, const char *text, struct hx_wall now,
-                        struct hx_wall *ret_wall, struct hx_complaint *complaint)
-{
-    int64_t ago_ms;
-    if (hx_wall_parse(text, strlen(text), ret_wall))
-        return 0;
-    if (hx_duration_parse(hx_span_cstr(text), &ago_ms) && ago_ms < now.ms) {
-        ret_wall->ms = now.ms - ago_ms;
-        return 0;
-    }
-    return hx_complain(complaint,
-                       "%s: '%.40s' is not possible; write a moment with its zone, such as "
-                       "2026-11-29T03:00:00Z, or a time ago, such as 9h",
-                       name, text);
-}
-
-static int parse_limit(const char *text, int64_t *ret_limit, struct hx_complaint *complaint)
-{
-    size_t used;
-    if (hx_whole_parse(hx_span_cstr(text), &used, ret_limit) && text[used] == '\0' &&
-        *ret_limit <= 1000000)
-        return 0;
-    return hx_complain(complaint, "--limit: '%.40s' is not possible; write a number up to 1000000",
-                       text);
-}
-
-static int parse_key_scope(const char *text, bool *ret_is_principal, struct hx_complaint *complaint)
-{
-    *ret_is_principal = strcmp(text, "principal") == 0;
-    if (*ret_is_principal || strcmp(text, "tenant") == 0)
-        return 0;
-    return hx_complain(complaint,
-                       "--key-scope: '%.40s' is not possible; choose tenant or principal", text);
-}
-
 static int set(struct hx_ops_options *options, enum option option, const char *value,
                struct hx_wall now, struct hx_complaint *complaint)
 {
     switch (option) {
     case OPTION_STATE:
-        return parse_states(value, options, complaint);
+        return hx_ops_parse_states(value, &options->states, complaint);
     case OPTION_TOOL:
         options->tool = value;
         return 0;
@@ -192,14 +117,14 @@ static int set(struct hx_ops_options *options, enum option option, const char *v
         options->server = value;
         return 0;
     case OPTION_OLDER_THAN:
-        return parse_duration("--older-than", value, &options->older_than_ms, complaint);
+        return hx_ops_parse_duration("--older-than", value, &options->older_than_ms, complaint);
     case OPTION_NEEDS_HUMAN:
         options->needs_human = true;
         return 0;
     case OPTION_SINCE:
-        return parse_moment("--since", value, now, &options->since, complaint);
+        return hx_ops_parse_moment("--since", value, now, &options->since, complaint);
     case OPTION_LIMIT:
-        return parse_limit(value, &options->limit, complaint);
+        return hx_ops_parse_limit(value, &options->limit, complaint);
     case OPTION_ARGUMENTS:
         options->has_arguments = true;
         return 0;
@@ -219,9 +144,10 @@ static int set(struct hx_ops_options *options, enum option option, const char *v
         options->key = value;
         return 0;
     case OPTION_KEY_SCOPE:
-        return parse_key_scope(value, &options->is_key_principal_scoped, complaint);
+        return hx_ops_parse_key_scope(value, &options->is_key_principal_scoped, complaint);
     case OPTION_BACKUP:
-        return parse_moment("--backup-taken-at", value, now, &options->backup_taken_at, complaint);
+        return hx_ops_parse_moment("--backup-taken-at", value, now, &options->backup_taken_at,
+                                   complaint);
     case OPTION_LEDGER:
         options->ledger = value;
         return 0;

@@ -258,13 +258,14 @@ static void show_attempts(const struct hx_ops *ops, const struct hx_inspect_atte
 static bool add_table_line(void *context, const struct hx_history_line *line)
 {
     struct hx_table *table = context;
-    char at[HX_TIME_TEXT_SIZE];
+    char at[HX_TIME_TEXT_SIZE], process[HX_ID_TEXT_SIZE];
     struct hx_buf words;
     hx_buf_init(&words, 4096);
     hx_ops_moment(line->at, at);
     hx_ops_history_words(line, &words);
     hx_table_add(table, hx_span_cstr(at), HX_CELL_PLAIN);
-    hx_table_add(table, hx_span_cstr(hx_id_is_nil(&line->who) ? "hapax ops" : "gateway"),
+    hx_ops_short_id(&line->who, process);
+    hx_table_add(table, hx_span_cstr(hx_id_is_nil(&line->who) ? "hapax ops" : process),
                  HX_CELL_FAINT);
     hx_table_add(table, hx_buf_span(&words), HX_CELL_PLAIN);
     hx_buf_fini(&words);
@@ -274,7 +275,7 @@ static bool add_table_line(void *context, const struct hx_history_line *line)
 static int show_text(struct hx_ops *ops, const struct hx_store_found *found, struct hx_span outcome,
                      const struct hx_inspect_attempt *attempts, uint32_t attempt_count)
 {
-    static const char *const titles[] = {"at", "by", "what"};
+    static const char *const titles[] = {"at", "process", "what"};
     bool has_payload =
         !ops->options.without_payload && (ops->is_terminal || ops->options.has_arguments);
     show_head(ops, found);

@@ -193,10 +193,12 @@ static int begin(struct watch *watch)
 }
 
 /* Waits for the next look. False when nobody reads any more. */
-static bool wait_a_little(void)
+static bool wait_a_little(const struct watch *watch)
 {
     struct pollfd reader = {.fd = STDOUT_FILENO};
-    if (poll(&reader, 1, LOOK_MS) > 0 && (reader.revents & (POLLERR | POLLHUP)) != 0)
+    /* A look costs more the more is open. */
+    int wait_ms = LOOK_MS + (int)(watch->count / 5);
+    if (poll(&reader, 1, wait_ms) > 0 && (reader.revents & (POLLERR | POLLHUP)) != 0)
         return false;
     return true;
 }
@@ -211,7 +213,7 @@ int hx_ops_watch(struct hx_ops *ops)
     bool is_read = true;
     while (rc == 0 && !is_interrupted && is_read) {
         rc = look(&watch);
-        is_read = fflush(ops->out) == 0 && wait_a_little();
+        is_read = fflush(ops->out) == 0 && wait_a_little(&watch);
         if (watch.is_crowded) {
             fprintf(stderr, "hapax ops watch: more than %d calls are open; not all are followed.\n",
                     FOLLOWED_MAX);
