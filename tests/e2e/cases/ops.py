@@ -492,6 +492,8 @@ def nonblocking_pipe(t, w):
     client = w.client({"tools": {"charge": {}}})
     for n in range(60):
         client.result(client.call("charge", {"n": n, "pad": "x" * 4000}))
+    client.close_stdin()
+    t.wait(lambda: not t.family().keepers, "the keeper to end")
     argv = [t.surroundings.hapax, "ops", "export", "--ledger", t.ledger]
     whole = subprocess.run(argv, env=t.env, stdout=subprocess.PIPE, timeout=60, check=True).stdout
     out, into = os.pipe()
