@@ -54,8 +54,8 @@ static enum hx_owner_fact owner_fact(struct hx_memory_store *store, const struct
 
 static bool is_transport_gone(const struct hx_memory_ledger *ledger, const char *name)
 {
-    for (size_t i = 0; i < ledger->transport_gone_count; i++) {
-        if (strcmp(ledger->transports_gone[i], name) == 0)
+    hx_list_for_each (at, &ledger->transports_gone) {
+        if (strcmp(hx_container_of(at, struct hx_memory_transport, node)->name, name) == 0)
             return true;
     }
     return false;

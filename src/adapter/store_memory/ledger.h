@@ -7,8 +7,6 @@
 
 #include "adapter/store_memory/store_memory.h"
 
-enum { HX_MEMORY_TRANSPORTS_MAX = 64 };
-
 struct hx_memory_row {
     struct hx_record record; /* its spans are owned by the row */
     int64_t rowid;
@@ -32,6 +30,11 @@ struct hx_memory_spooled {
     struct hx_arena arena;
 };
 
+struct hx_memory_transport {
+    struct hx_list node;
+    char name[HX_TRANSPORT_NAME_MAX];
+};
+
 struct hx_memory_ledger {
     struct hx_clock *clock;
     struct hx_memory_row *rows; /* rowid = index + 1 */
@@ -47,8 +50,7 @@ struct hx_memory_ledger {
     bool is_broken;
     bool is_spool_broken;
     uint64_t epoch;
-    char transports_gone[HX_MEMORY_TRANSPORTS_MAX][HX_TRANSPORT_NAME_MAX];
-    size_t transport_gone_count;
+    struct hx_list transports_gone; /* of hx_memory_transport */
     struct hx_wall low_water;
     struct hx_store_gap gap;
     const char *refusal;

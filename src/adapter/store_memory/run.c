@@ -203,6 +203,19 @@ static void run_mark(struct hx_memory_store *store, struct hx_store_request *req
         row->record.first_mark = mark->marked_at;
 }
 
+/* Identity and key are spans, which no undo keeps: this write is synced at once. */
+static void rekey_row(struct hx_memory_ledger *ledger, struct hx_memory_row *row,
+                      const struct hx_record *wanted)
+{
+    struct hx_record *record = &row->record;
+    span_drop(&record->key);
+    record->key = span_own(wanted->key);
+    record->key_source = wanted->key_source;
+    record->identity = wanted->identity;
+    record->first_sent = wanted->first_sent;
+    hx_memory_synced(ledger);
+}
+
 static void run_touch(struct hx_memory_store *store, struct hx_store_request *request)
 {
     struct hx_memory_row *row = hx_memory_row_by_id(store->ledger, &request->record.id);
@@ -214,6 +227,14 @@ static void run_touch(struct hx_memory_store *store, struct hx_store_request *re
             hx_memory_find_row(store, request, row);
         return;
     }
+    bool is_rekeyed = touch->rekey && row->record.key_source == HX_KEY_NONE;
+    if (is_rekeyed && hx_memory_row_by_identity(store->ledger, &request->record.identity) != NULL) {
+        request->result = HX_STORE_STALE;
+        hx_memory_find_row(store, request, row);
+        return;
+    }
+    if (is_rekeyed)
+        rekey_row(store->ledger, row, &request->record);
     keep_undo(store->ledger, row);
     struct hx_record *record = &row->record;
     uint32_t sent = record->sent_count + touch->add_sent;

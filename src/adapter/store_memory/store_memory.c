@@ -183,6 +183,7 @@ struct hx_memory_ledger *hx_memory_ledger_new(struct hx_clock *clock)
     hx_list_init(&ledger->unsynced);
     hx_list_init(&ledger->spool);
     hx_list_init(&ledger->stores);
+    hx_list_init(&ledger->transports_gone);
     return ledger;
 }
 
@@ -197,6 +198,8 @@ struct hx_memory_ledger *hx_memory_ledger_free(struct hx_memory_ledger *ledger)
         hx_arena_fini(&entry->arena);
         hx_free(entry);
     }
+    for (struct hx_list *node; (node = hx_list_take_first(&ledger->transports_gone)) != NULL;)
+        hx_free(hx_container_of(node, struct hx_memory_transport, node));
     for (size_t i = 0; i < ledger->row_count; i++)
         hx_memory_row_fini(&ledger->rows[i]);
     hx_free(ledger->rows);
@@ -248,9 +251,9 @@ void hx_memory_ledger_end_epoch(struct hx_memory_ledger *ledger)
 
 void hx_memory_ledger_transport_gone(struct hx_memory_ledger *ledger, const char *name)
 {
-    hx_assert(ledger->transport_gone_count < HX_MEMORY_TRANSPORTS_MAX);
-    char *copy = ledger->transports_gone[ledger->transport_gone_count++];
-    snprintf(copy, HX_TRANSPORT_NAME_MAX, "%s", name);
+    struct hx_memory_transport *transport = hx_new(struct hx_memory_transport);
+    snprintf(transport->name, sizeof(transport->name), "%s", name);
+    hx_list_append(&ledger->transports_gone, &transport->node);
 }
 
 void hx_memory_ledger_set_low_water(struct hx_memory_ledger *ledger, struct hx_wall low_water_mark)
