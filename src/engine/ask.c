@@ -140,13 +140,18 @@ static void write_question(struct hx_buf *line, const struct hx_ask *ask,
 
 bool hx_ask_outcome(struct hx_work *work)
 {
+    const int64_t answer_wait_ms = 15 * 60 * 1000;
     struct hx_gateway *gateway = work->gateway;
     bool can_ask = gateway->has_client && gateway->client.can_elicit_form &&
                    !gateway->is_client_gone && gateway->era->has_elicitation && !work->was_asked;
+    if (work->ask == NULL && (!can_ask || hx_list_is_empty(&work->calls)))
+        return false;
+    /* A person may be away for long, and may answer even then. His client's call ends before. */
+    hx_list_for_each (node, &work->calls)
+        hx_timer_arm_sooner(&gateway->timers, &hx_container_of(node, struct hx_call, node)->wait,
+                            hx_mono_after(gateway->now.mono, answer_wait_ms));
     if (work->ask != NULL)
         return true;
-    if (!can_ask || hx_list_is_empty(&work->calls))
-        return false;
     struct hx_ask *ask = new_ask(gateway, HX_ASK_OUTCOME);
     ask->work = work;
     ask->seen_attempt = work->op.durable.attempt.number;
@@ -241,6 +246,7 @@ void hx_ask_answered(struct hx_gateway *gateway, struct hx_ask *ask, const struc
         event.seen_attempt = seen_attempt;
         hx_work_step(work, &event, NULL);
     } else {
+        hx_work_look_again_later(work); /* the question may be all that kept it in memory */
         /* Left open: whoever waits is told that it is unknown. */
         hx_list_for_each_safe (node, &work->calls) {
             struct hx_event event = hx_work_make_event(work, HX_EV_WAIT_OVER);

@@ -316,8 +316,7 @@ static void take_batch(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
         return;
     }
     struct hx_batch *batch = hx_new(struct hx_batch);
-    hx_buf_init(&batch->answers, gateway->options.message_max);
-    hx_list_init(&batch->deliveries);
+    hx_list_init(&batch->answers);
     /* Taking an element in uses the tape again, so the slices are noted first. */
     uint32_t count = hx_json_at(&gateway->tape, msg->root)->count;
     struct hx_span *elements = hx_arena_alloc(&gateway->arena, count * sizeof(*elements));

@@ -20,10 +20,9 @@ struct hx_delivery_note *hx_delivery_new(struct hx_gateway *gateway, struct hx_c
     note->tag = gateway->next_tag++;
     memcpy(note->tag_key, &note->tag, sizeof(note->tag_key));
     note->operation = record->id;
-    note->fingerprint = record->fingerprint;
     note->sent = gateway->now.mono;
     note->cold_record = *record;
-    /* The copy serves hx_repeat_is_cold only, which looks at no text. */
+    /* The copy serves hx_repeat_is_cold and the digests only; nothing looks at its texts. */
     note->cold_record.tenant = note->cold_record.principal = note->cold_record.server =
         HX_SPAN_NONE;
     note->cold_record.tool = note->cold_record.key = note->cold_record.arguments = HX_SPAN_NONE;
@@ -42,36 +41,97 @@ void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note)
     hx_list_unlink(&note->node);
     hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
     hx_map_remove(&gateway->answered, &note->by_id);
+    if (note->batch_answer != NULL)
+        note->batch_answer->note = NULL;
     hx_buf_fini(&note->id_key);
     hx_free(note);
 }
 
-static void touch(struct hx_gateway *gateway, struct hx_delivery_note *note, bool is_sent)
+/* The counts of the row as they are when `receipt` has been written. */
+static void count(const struct hx_delivery_note *note, enum hx_receipt receipt,
+                  struct hx_record *record)
 {
+    if (receipt == HX_RECEIPT_SENT) {
+        record->sent_count++;
+        return;
+    }
+    record->lost_count++;
+    if (note->stored == HX_RECEIPT_SENT)
+        record->sent_count--;
+}
+
+/* Writes the difference between what is known and what the row was told. */
+static void store_receipt(struct hx_gateway *gateway, struct hx_delivery_note *note)
+{
+    if (note->is_storing || note->stored == note->wanted)
+        return;
     struct hx_store_request *request = hx_store_make(gateway, HX_STORE_TOUCH);
+    struct hx_record after = note->cold_record;
+    count(note, note->wanted, &after);
+    bool is_cold = hx_repeat_is_cold(&after, &gateway->now);
     request->record.id = note->operation;
-    if (is_sent) {
+    if (note->wanted == HX_RECEIPT_SENT) {
         request->touch.add_sent = 1;
-        note->cold_record.sent_count++;
-        request->touch.cool = hx_repeat_is_cold(&note->cold_record, &gateway->now);
+        request->touch.cool = is_cold;
     } else {
         request->touch.add_lost = 1;
-        request->touch.subtract_sent = note->is_counted ? 1 : 0;
-        note->cold_record.lost_count++;
-        if (note->is_counted)
-            note->cold_record.sent_count--;
+        request->touch.subtract_sent = note->stored == HX_RECEIPT_SENT ? 1 : 0;
         /* The row left the twin index when its answer was sent; a repeat must find it again. */
-        request->touch.warm = !hx_repeat_is_cold(&note->cold_record, &gateway->now);
+        request->touch.warm = !is_cold;
     }
-    note->is_counted = is_sent;
-    hx_store_submit_quiet(gateway, request);
+    note->is_storing = true;
+    note->storing = note->wanted;
+    hx_store_submit_for_note(gateway, note, request);
+}
+
+void hx_delivery_stored(struct hx_gateway *gateway, struct hx_delivery_note *note,
+                        enum hx_store_result result)
+{
+    note->is_storing = false;
+    if (result == HX_STORE_NOT_DONE) {
+        hx_store_try_again(gateway);
+        return;
+    }
+    count(note, note->storing, &note->cold_record);
+    note->stored = note->storing;
+    if (note->stored == HX_RECEIPT_LOST)
+        hx_delivery_free(gateway, note);
+    else
+        store_receipt(gateway, note);
+}
+
+void hx_delivery_again(struct hx_gateway *gateway)
+{
+    hx_list_for_each (node, &gateway->deliveries)
+        store_receipt(gateway, hx_container_of(node, struct hx_delivery_note, node));
 }
 
 void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *note)
 {
-    touch(gateway, note, false);
+    if (note->wanted == HX_RECEIPT_LOST)
+        return;
+    note->wanted = HX_RECEIPT_LOST;
     hx_tell(gateway, HX_TELL_INFO, "answer_lost", "reason=taken_back");
-    hx_delivery_free(gateway, note);
+    /* The request is answered no more: a cancel or a repeat of it is a new matter. */
+    hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
+    hx_map_remove(&gateway->answered, &note->by_id);
+    if (note->batch_answer != NULL)
+        hx_batch_withdraw(note->batch_answer);
+    store_receipt(gateway, note);
+}
+
+bool hx_delivery_is_live(struct hx_gateway *gateway, const struct hx_id *operation)
+{
+    struct hx_downstream *client = gateway->ports.downstream;
+    bool is_reader_alive = !gateway->is_client_gone && client->ops->is_reader_alive(client);
+    hx_list_for_each (node, &gateway->deliveries) {
+        const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
+        bool is_live =
+            note->wanted == HX_RECEIPT_SENT || (note->wanted == HX_RECEIPT_OPEN && is_reader_alive);
+        if (is_live && hx_id_eq(&note->operation, operation))
+            return true;
+    }
+    return false;
 }
 
 void hx_delivery_fate(struct hx_gateway *gateway, uint64_t tag, enum hx_peer_event_type fate)
@@ -84,11 +144,11 @@ void hx_delivery_fate(struct hx_gateway *gateway, uint64_t tag, enum hx_peer_eve
         while (next != NULL && !hx_span_eq(next->key, key))
             next = next->next;
         struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, by_tag);
-        if (fate == HX_PEER_WRITTEN && !note->is_written) {
-            note->is_written = true;
-            touch(gateway, note, true);
-        } else if (fate != HX_PEER_WRITTEN) {
+        if (fate != HX_PEER_WRITTEN) {
             hx_delivery_take_back(gateway, note);
+        } else if (note->wanted == HX_RECEIPT_OPEN) {
+            note->wanted = HX_RECEIPT_SENT;
+            store_receipt(gateway, note);
         }
         node = next;
     }
@@ -102,16 +162,6 @@ struct hx_delivery_note *hx_delivery_find(struct hx_gateway *gateway, const stru
     struct hx_map_node *node = hx_map_find(&gateway->answered, hx_buf_span(&key));
     hx_buf_fini(&key);
     return node ? hx_container_of(node, struct hx_delivery_note, by_id) : NULL;
-}
-
-bool hx_delivery_is_given(struct hx_gateway *gateway, const struct hx_id *operation)
-{
-    hx_list_for_each (node, &gateway->deliveries) {
-        const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
-        if (hx_id_eq(&note->operation, operation))
-            return true;
-    }
-    return false;
 }
 
 void hx_delivery_front_gone(struct hx_gateway *gateway)
@@ -130,7 +180,8 @@ void hx_delivery_forget_old(struct hx_gateway *gateway)
         struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
         bool is_old = hx_mono_since_ms(gateway->now.mono, note->sent) > REMEMBERED_MS ||
                       gateway->answered.count > REMEMBERED_MAX;
-        if (!is_old || !note->is_written)
+        bool is_settled = note->wanted != HX_RECEIPT_OPEN && note->stored == note->wanted;
+        if (!is_old || !is_settled || note->is_storing)
             break;
         hx_delivery_free(gateway, note);
     }

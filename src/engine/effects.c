@@ -174,7 +174,8 @@ void hx_work_send_now(struct hx_work *work)
 static void defer(struct hx_work *work, const struct hx_event *event, struct hx_call *call)
 {
     struct hx_deferred *deferred = hx_new(struct hx_deferred);
-    deferred->event = *event;
+    /* A verb that was overtaken is judged anew; what overtook it is no event to repeat. */
+    deferred->event = event->type == HX_EV_STALE ? work->verb : *event;
     deferred->call = call;
     hx_list_append(&work->deferred, &deferred->node);
 }

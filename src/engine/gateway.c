@@ -92,8 +92,8 @@ struct hx_gateway *hx_gateway_new(const struct hx_gateway_options *options,
     gateway->next_tag = 1;
     mint_secret(gateway, gateway->ask_secret);
     mint_secret(gateway, gateway->token_secret);
-    hx_link_init(gateway);
     hx_store_init(gateway);
+    hx_link_init(gateway);
     hx_sweep_begin(gateway);
     (void)hx_link_want(gateway);
     return gateway;
@@ -131,6 +131,7 @@ struct hx_gateway *hx_gateway_free(struct hx_gateway *gateway)
     hx_list_for_each_safe (node, &gateway->works)
         hx_work_retire(hx_container_of(node, struct hx_work, node));
     hx_link_fini(gateway);
+    hx_store_end(gateway);
     hx_timers_fini(&gateway->timers);
     hx_hasher_free(gateway->hasher);
     hx_fingerprinter_fini(&gateway->fingerprinter);
@@ -316,11 +317,11 @@ bool hx_gateway_has_live_waiter(struct hx_gateway *gateway, const struct hx_id *
 {
     struct hx_downstream *client = gateway->ports.downstream;
     struct hx_work *work = hx_work_find(gateway, operation);
-    bool has_callers = work != NULL && !hx_list_is_empty(&work->calls);
-    /* The ledger learns of a delivery some time after it. Until then its row looks like a lost answer,
-     * and an equal call that somebody else wants would be taken for the repeat of it. */
-    return (has_callers || hx_delivery_is_given(gateway, operation)) && !gateway->is_client_gone &&
-           client->ops->is_reader_alive(client);
+    /* The ledger learns of a delivery some time after it. Until then its row looks like a lost
+     * answer, and an equal call that somebody else wants would be taken for the repeat of it. */
+    bool has_waiter = work != NULL && !hx_list_is_empty(&work->calls) && !gateway->is_client_gone &&
+                      client->ops->is_reader_alive(client);
+    return has_waiter || hx_delivery_is_live(gateway, operation);
 }
 
 bool hx_gateway_had_server(const struct hx_gateway *gateway)

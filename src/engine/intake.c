@@ -176,6 +176,22 @@ static void fill_wanted(struct hx_call *call)
     wanted->twin = hx_record_twin(gateway->hasher, wanted);
 }
 
+/* A client never uses an id twice in a session, so an equal call under an id that was just answered
+ * is the transport's repeat of that one. */
+static void follow_transport_repeat(struct hx_call *call)
+{
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_map_node *node = hx_map_find(&gateway->answered, hx_buf_span(&call->request->id_key));
+    if (node == NULL || !gateway->era->has_handshake)
+        return;
+    const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, by_id);
+    if (!hx_digest_eq(&note->cold_record.twin, &call->wanted.twin))
+        return;
+    hx_tell(gateway, HX_TELL_INFO, "transport_repeat", "tool=%s", call->tool->name);
+    call->is_following = true;
+    call->follow = note->cold_record.identity;
+}
+
 static void refuse_arguments(struct hx_call *call, const char *reason)
 {
     struct hx_gateway *gateway = call->gateway;
@@ -219,6 +235,7 @@ void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
         return;
     }
     fill_wanted(call);
+    follow_transport_repeat(call);
     enter_gate(call);
 }
 

@@ -35,9 +35,16 @@
 /* A batch of 2025-03-26: answered as one array when its last request is. */
 struct hx_batch {
     uint32_t open_count;
-    bool is_complete; /* all elements have been taken in */
-    struct hx_buf answers;
-    struct hx_list deliveries; /* answers in it whose fate matters */
+    bool is_complete;       /* all elements have been taken in */
+    struct hx_list answers; /* struct hx_batch_answer */
+};
+
+struct hx_delivery_note;
+
+struct hx_batch_answer {
+    struct hx_list node;
+    struct hx_buf line;
+    struct hx_delivery_note *note; /* NULL when its fate does not matter */
 };
 
 /* A tool as we know it. */
@@ -169,6 +176,7 @@ struct hx_work {
     struct hx_list deferred;   /* struct hx_deferred */
     struct hx_list ready_node; /* gateway->ready: has deferred events to take */
     struct hx_facts facts;     /* as last looked up */
+    struct hx_event verb;      /* the one whose write is in flight: op.has_verb */
     uint32_t writes_open;      /* store requests under way */
     bool is_reading;           /* a FIND for it is under way */
 
@@ -266,7 +274,10 @@ struct hx_ask {
     uint32_t seen_attempt; /* OUTCOME: the newest attempt that the question was about */
 };
 
-/* An answer whose delivery may still be taken back. */
+enum hx_receipt { HX_RECEIPT_OPEN, HX_RECEIPT_SENT, HX_RECEIPT_LOST };
+
+/* An answer whose delivery may still be taken back. What the row is told follows what is known, one
+ * write at a time, so that a write that fails can be made up for exactly. */
 struct hx_delivery_note {
     struct hx_list node; /* gateway->deliveries, oldest first */
     struct hx_map_node by_tag;
@@ -276,10 +287,12 @@ struct hx_delivery_note {
     struct hx_buf id_key;
     struct hx_id operation;
     struct hx_record cold_record; /* enough of the record to judge whether it may leave the index */
-    struct hx_digest fingerprint;
+    struct hx_batch_answer *batch_answer; /* while it waits for the rest of its batch */
     struct hx_mono sent;
-    bool is_written;
-    bool is_counted; /* sent_count was raised */
+    enum hx_receipt wanted;  /* what is known here */
+    enum hx_receipt stored;  /* what the row was told */
+    enum hx_receipt storing; /* is_storing: the one being written */
+    bool is_storing;
 };
 
 /* Calls of one twin digest are decided one after the other. */
@@ -352,6 +365,10 @@ struct hx_gateway {
     struct hx_list lazy; /* struct hx_store_request that may wait for the next commit */
     uint64_t lazy_count;
     struct hx_timer lazy_limit;
+    struct hx_list tickets;      /* store.c: whom they are for */
+    struct hx_list quiet_failed; /* struct hx_store_request: to be tried again */
+    uint32_t quiet_failed_count;
+    struct hx_timer quiet_again;
     struct hx_map questions; /* to neighbours, by ticket */
     uint64_t next_ticket;
     int64_t scan_after[2];
@@ -379,6 +396,8 @@ void hx_reply_invalid(struct hx_gateway *gateway, struct hx_batch *batch,
                       const struct hx_rpc_msg *msg);
 void hx_send_client(struct hx_gateway *gateway, struct hx_buf *line, uint64_t tag);
 void hx_batch_release(struct hx_gateway *gateway, struct hx_batch *batch);
+/* Takes an answer out of a batch that has not left yet. */
+void hx_batch_withdraw(struct hx_batch_answer *answer);
 
 /* answer.c: what a call is told. Each ends the call and its request. */
 void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx_record *record);
@@ -484,14 +503,19 @@ struct hx_delivery_note *hx_delivery_new(struct hx_gateway *gateway, struct hx_c
                                          const struct hx_record *record);
 void hx_delivery_fate(struct hx_gateway *gateway, uint64_t tag, enum hx_peer_event_type fate);
 struct hx_delivery_note *hx_delivery_find(struct hx_gateway *gateway, const struct hx_rpc_id *id);
-/* Has somebody here been given an answer of this operation, not taken back so far? */
-bool hx_delivery_is_given(struct hx_gateway *gateway, const struct hx_id *operation);
 void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *note);
 void hx_delivery_front_gone(struct hx_gateway *gateway);
 void hx_delivery_forget_old(struct hx_gateway *gateway);
+void hx_delivery_stored(struct hx_gateway *gateway, struct hx_delivery_note *note,
+                        enum hx_store_result result);
+/* Tells the ledger again what it did not take. */
+void hx_delivery_again(struct hx_gateway *gateway);
+/* Somebody has got the outcome of this operation from here, or can still get it. */
+bool hx_delivery_is_live(struct hx_gateway *gateway, const struct hx_id *operation);
 void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note);
 
 /* store.c: submitting, and where completions go. */
+void hx_store_end(struct hx_gateway *gateway);
 struct hx_store_request *hx_store_make(struct hx_gateway *gateway, enum hx_store_kind kind);
 void hx_store_submit_for_work(struct hx_work *work, struct hx_store_request *request);
 void hx_store_submit_for_call(struct hx_call *call, struct hx_store_request *request);
@@ -500,6 +524,10 @@ void hx_store_init(struct hx_gateway *gateway);
 void hx_store_submit_lazy(struct hx_gateway *gateway);
 /* Nobody waits for it, and it may wait for the next commit. */
 void hx_store_submit_quiet(struct hx_gateway *gateway, struct hx_store_request *request);
+void hx_store_submit_for_note(struct hx_gateway *gateway, struct hx_delivery_note *note,
+                              struct hx_store_request *request);
+/* Tries again, in a while, what the ledger did not take. */
+void hx_store_try_again(struct hx_gateway *gateway);
 void hx_store_forget_call(struct hx_call *call);
 void hx_store_submit_sweep(struct hx_gateway *gateway, struct hx_store_request *request);
 /* Takes a finished request and hands its result on. */

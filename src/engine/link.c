@@ -410,6 +410,12 @@ static void on_fate(struct hx_gateway *gateway, const struct hx_peer_event *even
     if (route == NULL || route->kind != HX_ROUTE_WORK)
         return;
     struct hx_work *work = route->work;
+    if (work == NULL) {
+        /* An attempt that was given up while its request stood in the queue. */
+        if (event->type == HX_PEER_NOT_SENT)
+            hx_route_free(gateway, route);
+        return;
+    }
     if (event->type == HX_PEER_FIRST_BYTE) {
         HX_CRASH_POINT("first-byte-left");
         route->has_first_byte = true;

@@ -18,43 +18,75 @@ void hx_send_client(struct hx_gateway *gateway, struct hx_buf *line, uint64_t ta
     hx_buf_fini(line);
 }
 
-/* A batch leaves as one array under one tag; the fate of each answer in it is the array's. */
+static void answer_free(struct hx_batch_answer *answer)
+{
+    if (answer->note != NULL)
+        answer->note->batch_answer = NULL;
+    hx_list_unlink(&answer->node);
+    hx_buf_fini(&answer->line);
+    hx_free(answer);
+}
+
+/* The fate of each answer of a batch is the fate of the array, so they share its tag. */
+static void share_tag(struct hx_gateway *gateway, struct hx_delivery_note *note, uint64_t tag)
+{
+    hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
+    note->tag = tag;
+    memcpy(note->tag_key, &tag, sizeof(note->tag_key));
+    hx_map_insert(&gateway->deliveries_by_tag, &note->by_tag,
+                  hx_span(note->tag_key, sizeof(note->tag_key)));
+}
+
+/* A batch leaves as one array. What was cancelled in the meantime is not in it. */
 static void send_batch(struct hx_gateway *gateway, struct hx_batch *batch)
 {
-    (void)hx_buf_append_char(&batch->answers, ']');
+    size_t size = 2;
+    hx_list_for_each (node, &batch->answers)
+        size += hx_container_of(node, struct hx_batch_answer, node)->line.len + 1;
     uint64_t tag = gateway->next_tag++;
-    hx_list_for_each_safe (node, &batch->deliveries) {
-        struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
-        hx_list_unlink(node);
-        hx_list_append(&gateway->deliveries, &note->node);
-        hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
-        note->tag = tag;
-        memcpy(note->tag_key, &tag, sizeof(note->tag_key));
-        hx_map_insert(&gateway->deliveries_by_tag, &note->by_tag,
-                      hx_span(note->tag_key, sizeof(note->tag_key)));
+    struct hx_buf line;
+    hx_buf_init(&line, size);
+    hx_list_for_each (node, &batch->answers) {
+        struct hx_batch_answer *answer = hx_container_of(node, struct hx_batch_answer, node);
+        (void)hx_buf_append_char(&line, line.len == 0 ? '[' : ',');
+        (void)hx_buf_append_span(&line, hx_buf_span(&answer->line));
+        if (answer->note != NULL)
+            share_tag(gateway, answer->note, tag);
     }
-    hx_send_client(gateway, &batch->answers, tag);
+    if (hx_buf_append_char(&line, ']') == 0) {
+        hx_send_client(gateway, &line, tag);
+        return;
+    }
+    hx_tell(gateway, HX_TELL_ERROR, "answer_dropped", "reason=memory");
+    hx_buf_fini(&line);
+    hx_delivery_fate(gateway, tag, HX_PEER_NOT_SENT);
 }
 
 void hx_batch_release(struct hx_gateway *gateway, struct hx_batch *batch)
 {
     if (batch->open_count > 0 || !batch->is_complete)
         return;
-    if (batch->answers.len > 0 && hx_buf_ok(&batch->answers))
+    if (!hx_list_is_empty(&batch->answers))
         send_batch(gateway, batch);
-    hx_buf_fini(&batch->answers);
+    hx_list_for_each_safe (node, &batch->answers)
+        answer_free(hx_container_of(node, struct hx_batch_answer, node));
     hx_free(batch);
 }
 
 static void add_to_batch(struct hx_batch *batch, struct hx_buf *line, struct hx_delivery_note *note)
 {
-    (void)hx_buf_append_char(&batch->answers, batch->answers.len == 0 ? '[' : ',');
-    (void)hx_buf_append_span(&batch->answers, hx_buf_span(line));
-    hx_buf_fini(line);
-    if (note != NULL) {
-        hx_list_unlink(&note->node);
-        hx_list_append(&batch->deliveries, &note->node);
-    }
+    struct hx_batch_answer *answer = hx_new(struct hx_batch_answer);
+    answer->line = *line;
+    hx_buf_init(line, line->len_max);
+    answer->note = note;
+    if (note != NULL)
+        note->batch_answer = answer;
+    hx_list_append(&batch->answers, &answer->node);
+}
+
+void hx_batch_withdraw(struct hx_batch_answer *answer)
+{
+    answer_free(answer);
 }
 
 void hx_reply_line(struct hx_gateway *gateway, struct hx_request *request, struct hx_buf *line,

@@ -5,17 +5,27 @@
  */
 #include "engine/internal.h"
 
-/* What request->context points at. */
+/* What request->context points at. The gateway owns it: a store that is closed frees the requests
+ * that were not taken, and knows nothing of their contexts. */
 struct ticket {
-    enum { FOR_NOBODY, FOR_WORK, FOR_CALL, FOR_SWEEP } kind;
+    struct hx_list node; /* gateway->tickets */
+    enum { FOR_NOBODY, FOR_WORK, FOR_CALL, FOR_SWEEP, FOR_QUIET, FOR_NOTE } kind;
     struct hx_work *work;
     struct hx_call *call;
+    struct hx_delivery_note *note;
 };
 
 struct hx_store_request *hx_store_make(struct hx_gateway *gateway, enum hx_store_kind kind)
 {
-    (void)gateway;
-    return hx_store_request_new(kind, hx_new(struct ticket));
+    struct ticket *ticket = hx_new(struct ticket);
+    hx_list_append(&gateway->tickets, &ticket->node);
+    return hx_store_request_new(kind, ticket);
+}
+
+static void ticket_free(struct ticket *ticket)
+{
+    hx_list_unlink(&ticket->node);
+    hx_free(ticket);
 }
 
 static void hand_over(struct hx_gateway *gateway, struct hx_store_request *request)
@@ -37,12 +47,6 @@ static void on_lazy_limit(struct hx_timer *timer)
     hx_store_submit_lazy(hx_container_of(timer, struct hx_gateway, lazy_limit));
 }
 
-void hx_store_init(struct hx_gateway *gateway)
-{
-    hx_list_init(&gateway->lazy);
-    gateway->lazy_limit.fire = on_lazy_limit;
-}
-
 /* What was put off goes first, so that the order of submission holds. */
 static void submit(struct hx_gateway *gateway, struct hx_store_request *request)
 {
@@ -53,7 +57,8 @@ static void submit(struct hx_gateway *gateway, struct hx_store_request *request)
 void hx_store_submit_for_work(struct hx_work *work, struct hx_store_request *request)
 {
     struct ticket *ticket = request->context;
-    *ticket = (struct ticket){.kind = FOR_WORK, .work = work};
+    ticket->kind = FOR_WORK;
+    ticket->work = work;
     work->writes_open++;
     submit(work->gateway, request);
 }
@@ -61,23 +66,101 @@ void hx_store_submit_for_work(struct hx_work *work, struct hx_store_request *req
 void hx_store_submit_for_call(struct hx_call *call, struct hx_store_request *request)
 {
     struct ticket *ticket = request->context;
-    *ticket = (struct ticket){.kind = FOR_CALL, .call = call};
+    ticket->kind = FOR_CALL;
+    ticket->call = call;
     hx_assert(call->ticket == NULL);
     call->ticket = request;
     submit(call->gateway, request);
 }
 
-/* Delivery and notes are no promise to anybody: they ride along with the next commit, or go alone when
- * none comes soon. */
-void hx_store_submit_quiet(struct hx_gateway *gateway, struct hx_store_request *request)
+/* Delivery and notes are no promise to anybody: they ride along with the next commit, or go alone
+ * when none comes soon. */
+static void put_off(struct hx_gateway *gateway, struct hx_store_request *request)
 {
     enum { LAZY_MS = 20, LAZY_MAX = 256 };
     hx_list_append(&gateway->lazy, &request->node);
-    if (++gateway->lazy_count % LAZY_MAX == 0 || gateway->is_draining)
+    if (++gateway->lazy_count % LAZY_MAX == 0 || gateway->is_draining || gateway->is_input_over)
         hx_store_submit_lazy(gateway);
     else
         hx_timer_arm_sooner(&gateway->timers, &gateway->lazy_limit,
                             hx_mono_after(gateway->now.mono, LAZY_MS));
+}
+
+void hx_store_submit_quiet(struct hx_gateway *gateway, struct hx_store_request *request)
+{
+    struct ticket *ticket = request->context;
+    ticket->kind = FOR_QUIET;
+    put_off(gateway, request);
+}
+
+void hx_store_submit_for_note(struct hx_gateway *gateway, struct hx_delivery_note *note,
+                              struct hx_store_request *request)
+{
+    struct ticket *ticket = request->context;
+    ticket->kind = FOR_NOTE;
+    ticket->note = note;
+    put_off(gateway, request);
+}
+
+/* ---- what nobody waits for, and the ledger did not take ---- */
+
+static void on_again(struct hx_timer *timer)
+{
+    struct hx_gateway *gateway = hx_container_of(timer, struct hx_gateway, quiet_again);
+    struct hx_list *node;
+    while ((node = hx_list_take_first(&gateway->quiet_failed)) != NULL) {
+        struct hx_store_request *request = hx_container_of(node, struct hx_store_request, node);
+        hand_over(gateway, request);
+    }
+    gateway->quiet_failed_count = 0;
+    hx_delivery_again(gateway);
+}
+
+void hx_store_try_again(struct hx_gateway *gateway)
+{
+    enum { AGAIN_MS = 1000 };
+    hx_timer_arm_sooner(&gateway->timers, &gateway->quiet_again,
+                        hx_mono_after(gateway->now.mono, AGAIN_MS));
+}
+
+void hx_store_init(struct hx_gateway *gateway)
+{
+    hx_list_init(&gateway->lazy);
+    gateway->lazy_limit.fire = on_lazy_limit;
+    hx_list_init(&gateway->tickets);
+    hx_list_init(&gateway->quiet_failed);
+    gateway->quiet_again.fire = on_again;
+}
+
+static void request_free(struct hx_store_request *request)
+{
+    ticket_free(request->context);
+    hx_store_request_free(request);
+}
+
+void hx_store_end(struct hx_gateway *gateway)
+{
+    struct hx_list *node;
+    hx_list_splice(&gateway->quiet_failed, &gateway->lazy);
+    while ((node = hx_list_take_first(&gateway->quiet_failed)) != NULL)
+        request_free(hx_container_of(node, struct hx_store_request, node));
+    while ((node = hx_list_first(&gateway->tickets)) != NULL)
+        ticket_free(hx_container_of(node, struct ticket, node));
+}
+
+/* Flags and counts that decide what a later repeat means: a disk that is full for a moment must not
+ * make us forget them. They only add up, so their order does not matter. */
+static void quiet_done(struct hx_gateway *gateway, struct hx_store_request *done)
+{
+    enum { KEPT_MAX = 4096 };
+    bool is_worth_it = done->kind == HX_STORE_TOUCH && done->result == HX_STORE_NOT_DONE;
+    if (!is_worth_it || gateway->quiet_failed_count >= KEPT_MAX || gateway->is_stopping) {
+        request_free(done);
+        return;
+    }
+    hx_list_append(&gateway->quiet_failed, &done->node);
+    gateway->quiet_failed_count++;
+    hx_store_try_again(gateway);
 }
 
 void hx_store_submit_sweep(struct hx_gateway *gateway, struct hx_store_request *request)
@@ -92,7 +175,8 @@ void hx_store_forget_call(struct hx_call *call)
     if (call->ticket == NULL)
         return;
     struct ticket *ticket = call->ticket->context;
-    *ticket = (struct ticket){.kind = FOR_NOBODY};
+    ticket->kind = FOR_NOBODY;
+    ticket->call = NULL;
     call->ticket = NULL;
 }
 
@@ -111,8 +195,19 @@ void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done
     gateway->store_open--;
     struct ticket *ticket = done->context;
     struct ticket copy = *ticket;
-    done->context = hx_free(ticket);
+    if (copy.kind == FOR_QUIET) {
+        quiet_done(gateway, done);
+        return;
+    }
+    ticket_free(ticket);
+    done->context = NULL;
     switch (copy.kind) {
+    case FOR_QUIET:
+        return; /* handled above */
+    case FOR_NOTE:
+        hx_delivery_stored(gateway, copy.note, done->result);
+        hx_store_request_free(done);
+        return;
     case FOR_NOBODY:
         hx_store_request_free(done);
         return;
@@ -141,8 +236,7 @@ void hx_store_note(struct hx_gateway *gateway, const struct hx_id *operation, st
     request->record.id = *operation;
     request->note = hx_arena_dup(&request->arena, note);
     if (hx_span_is_absent(request->note)) {
-        hx_free(request->context);
-        hx_store_request_free(request);
+        request_free(request);
         return;
     }
     hx_store_submit_quiet(gateway, request);

@@ -39,9 +39,17 @@ static void settle(struct hx_gateway *gateway, const struct hx_store_found *foun
         return;
     bool is_left = record->state == HX_OP_RUNNING && found->owner_fact == HX_OWNER_DEAD;
     bool is_stale_question = hx_recover_needs_human(record, &gateway->now) && !record->needs_human;
-    if ((!is_left && !is_stale_question) || hx_work_find(gateway, &record->id) != NULL)
+    if (!is_left && !is_stale_question)
         return;
-    struct hx_work *work = hx_work_load(gateway, record);
+    struct hx_work *work = hx_work_find(gateway, &record->id);
+    if (work != NULL && is_left) {
+        hx_work_read_again(work); /* it is watched here already */
+        return;
+    }
+    if (work != NULL && work->op.phase != HX_PHASE_IDLE)
+        return;
+    if (work == NULL)
+        work = hx_work_load(gateway, record);
     work->facts = hx_facts_of(gateway, record, found->owner_fact, found->is_sender_gone,
                               found->is_epoch_current);
     hx_work_event(work, is_left ? HX_EV_LOOK : HX_EV_HUMAN_DUE);

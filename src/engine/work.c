@@ -238,7 +238,10 @@ void hx_work_step(struct hx_work *work, const struct hx_event *event, struct hx_
     struct hx_effects effects;
     hx_check(work, HX_WORK_MAGIC);
     enum hx_op_state before = work->op.durable.state;
+    bool had_verb = work->op.has_verb;
     hx_op_step(&work->op, event, &effects);
+    if (work->op.has_verb && !had_verb)
+        work->verb = *event;
     if (call != NULL && has_effect(&effects, HX_DO_JOIN)) {
         hx_list_append(&work->calls, &call->node);
         work->op.waiters++;
@@ -267,8 +270,11 @@ void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_go
     struct hx_gateway *gateway = work->gateway;
     enum hx_tool_class tool_class = work->op.durable.contract.tool_class;
     bool may_resend = tool_class == HX_CLASS_IDEMPOTENT || tool_class == HX_CLASS_KEYED;
-    if (!hx_work_has_attempt(work))
+    if (!hx_work_has_attempt(work)) {
+        /* Nothing is heard from the tool any more: it may be all that kept this in memory. */
+        hx_work_look_again_later(work);
         return;
+    }
     if (is_sender_gone && may_resend && !gateway->is_draining && !work->is_lost_waiting) {
         work->is_lost_waiting = true;
         work->lost_reason = reason;
