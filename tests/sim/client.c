@@ -1,0 +1,733 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Client applications: what they send, how long they wait, how they give up, and what they do with
+ * an answer. And the pipes to their gateways, where a line can be written and never read.
+ */
+#include "sim/sim.h"
+
+#include <stdlib.h>
+
+static struct sim_life *life_of(struct hx_downstream *downstream)
+{
+    return hx_container_of(downstream, struct sim_life, downstream);
+}
+
+static void retry_later(struct sim *sim, struct sim_intent *intent, int64_t delay_ms);
+
+/* ---- the way to the gateway ---- */
+
+static void on_arrival(struct sim *sim, struct sim_event *event)
+{
+    struct sim_life *life = sim_life_find(sim, event->a);
+    if (life == NULL || life->is_closed)
+        return;
+    /* `b` is the call, `tag` says whether this is its cancel. */
+    if (event->b != 0) {
+        struct sim_call *call = sim_call_get(sim, event->b);
+        if (event->tag != 0)
+            call->is_cancel_near = life->has_cancel_near = true;
+        else
+            call->arrivals++;
+    }
+    sim_peer_append(&life->downstream_inbox, HX_PEER_MESSAGE, 0, 0, hx_buf_span(&event->line));
+}
+
+static struct sim_event *post(struct sim *sim, uint32_t life_number, struct hx_span line)
+{
+    struct sim_life *life = sim_life_find(sim, life_number);
+    int64_t at = sim->now + sim_between(&sim->luck, 0, 3);
+    if (life != NULL) {
+        if (at < life->last_heard_at)
+            at = life->last_heard_at;
+        life->last_heard_at = at;
+    }
+    struct sim_event *event = sim_after(sim, at - sim->now, on_arrival);
+    event->a = life_number;
+    (void)hx_buf_append_span(&event->line, line);
+    return event;
+}
+
+void sim_host_send(struct sim *sim, struct sim_host *host, struct hx_span line)
+{
+    (void)post(sim, host->life, line);
+}
+
+/* ---- a call's way through its client ---- */
+
+/* An answer that was written and will not be read, of which the keeper cannot learn: the client
+ * gave up without a word, or the keeper is dead. It counts as delivered; named limits of keyless
+ * calls. */
+static void allow_unread(struct sim *sim, struct sim_call *call)
+{
+    struct sim_intent *intent = sim_intent_get(sim, call->intent);
+    bool is_open = call->state == SIM_CALL_OPEN || call->state == SIM_CALL_ANSWERED;
+    bool can_learn = sim_life_find(sim, call->life) != NULL && call->state != SIM_CALL_ABANDONED;
+    if (is_open || can_learn || call->answers == 0 || call->is_allowed || intent->key[0] != '\0')
+        return;
+    call->is_allowed = true;
+    intent->allowed_more++;
+}
+
+void sim_host_allow_unread(struct sim *sim, uint32_t life)
+{
+    for (uint32_t i = 1; i <= sim->call_count; i++) {
+        struct sim_call *call = sim_call_get(sim, i);
+        if (call->life == life)
+            allow_unread(sim, call);
+    }
+}
+
+static uint32_t open_calls(struct sim *sim, uint32_t intent)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 1; i <= sim->call_count; i++) {
+        const struct sim_call *call = sim_call_get(sim, i);
+        count += call->intent == intent && call->state == SIM_CALL_OPEN && !call->is_conflict;
+    }
+    return count;
+}
+
+void sim_host_cancel(struct sim *sim, struct sim_call *call)
+{
+    char id[24], text[256];
+    snprintf(id, sizeof(id), call->is_text_id ? "\"c%u\"" : "%u", call->id);
+    snprintf(text, sizeof(text),
+             "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
+             "\"requestId\":%s,\"reason\":\"%s\"}}",
+             id, sim_chance(&sim->luck, 700) ? "Request timed out" : "user pressed Esc");
+    call->state = SIM_CALL_CANCELLED;
+    sim_trace(sim, "host %u cancels call %u", call->host, call->number);
+    allow_unread(sim, call);
+    struct sim_event *event = post(sim, call->life, hx_span_cstr(text));
+    event->b = call->number;
+    event->tag = 1;
+}
+
+static void give_up(struct sim *sim, struct sim_intent *intent)
+{
+    if (intent->state == SIM_INTENT_OPEN && open_calls(sim, intent->number) == 0) {
+        sim_trace(sim, "host %u leaves intent %u", intent->host, intent->number);
+        intent->state = SIM_INTENT_LEFT;
+    }
+}
+
+static void on_patience(struct sim *sim, struct sim_event *event)
+{
+    struct sim_call *call = sim_call_get(sim, event->b);
+    struct sim_intent *intent = sim_intent_get(sim, call->intent);
+    struct sim_host *host = &sim->hosts[call->host];
+    if (call->state != SIM_CALL_OPEN)
+        return;
+    intent->was_disturbed = true;
+    if (!sim->is_calm && sim_chance(&sim->luck, sim->weather.front_kill)) {
+        sim_host_hang_up(sim, host, (enum sim_hang_up)sim_below(&sim->luck, 2));
+        return;
+    }
+    if (intent->give_up != SIM_SILENT) {
+        sim_host_cancel(sim, call);
+    } else {
+        call->state = SIM_CALL_ABANDONED;
+        sim_trace(sim, "host %u gives call %u up silently", call->host, call->number);
+        allow_unread(sim, call);
+    }
+    if (intent->retries_left > 0) {
+        intent->retries_left--;
+        retry_later(sim, intent, sim_between(&sim->luck, 0, 2500));
+    } else {
+        give_up(sim, intent);
+    }
+}
+
+static void write_call(struct sim *sim, const struct sim_call *call,
+                       const struct sim_intent *intent, struct hx_buf *line)
+{
+    const char *key = intent->key;
+    (void)hx_buf_printf(line, "{\"jsonrpc\":\"2.0\",\"id\":");
+    (void)hx_buf_printf(line, call->is_text_id ? "\"c%u\"" : "%u", call->id);
+    (void)hx_buf_printf(line,
+                        ",\"method\":\"tools/call\",\"params\":{\"name\":\"%s\",\"arguments\":{"
+                        "\"amount\":%u%s,\"memo\":\"caf\\u00e9\"},\"_meta\":{\"sim\":%u",
+                        sim_tool_names[intent->tool], intent->group,
+                        call->is_conflict         ? ".5"
+                        : (call->number & 1) != 0 ? ".0"
+                                                  : "",
+                        call->number);
+    if (sim_chance(&sim->luck, 300))
+        (void)hx_buf_printf(line, ",\"progressToken\":\"p%u\"", call->number);
+    if (key[0] != '\0' && !intent->is_param_key)
+        (void)hx_buf_printf(line, ",\"dev.hapax/idempotencyKey\":\"%s\"", key);
+    (void)hx_buf_append_cstr(line, "}");
+    if (key[0] != '\0' && intent->is_param_key)
+        (void)hx_buf_printf(line, ",\"idempotencyKey\":\"%s\"", key);
+    (void)hx_buf_append_cstr(line, "}}");
+}
+
+static void on_batch(struct sim *sim, struct sim_event *event)
+{
+    struct sim_host *host = &sim->hosts[event->a];
+    if (host->batch.len == 0)
+        return;
+    (void)hx_buf_append_char(&host->batch, ']');
+    if (host->life != 0)
+        sim_host_send(sim, host, hx_buf_span(&host->batch));
+    hx_buf_reset(&host->batch);
+}
+
+/* Calls of a batch arrive together; whether the array arrives is not followed for each of them. */
+static void add_to_batch(struct sim *sim, struct sim_host *host, struct sim_call *call,
+                         struct hx_span line)
+{
+    if (host->batch.len == 0)
+        sim_after(sim, 5, on_batch)->a = host->number;
+    else
+        sim_mark(sim, SIM_BATCH);
+    (void)hx_buf_append_char(&host->batch, host->batch.len == 0 ? '[' : ',');
+    (void)hx_buf_append_span(&host->batch, line);
+    call->arrivals = 1;
+}
+
+static bool may_batch(const struct sim_host *host)
+{
+    return host->revision != NULL && hx_span_eq_cstr(hx_span_cstr(host->revision), "2025-03-26");
+}
+
+void sim_host_call(struct sim *sim, struct sim_host *host, struct sim_intent *intent,
+                   bool is_conflict)
+{
+    struct hx_buf line;
+    struct sim_call *call = sim_call_add(sim);
+    call->intent = intent->number;
+    call->host = host->number;
+    call->life = host->life;
+    call->id = host->next_id++;
+    call->is_text_id = sim_chance(&sim->luck, 200);
+    call->is_conflict = is_conflict;
+    call->sent_at = sim->now;
+    call->state = SIM_CALL_OPEN;
+    hx_buf_init(&line, 1 << 16);
+    write_call(sim, call, intent, &line);
+    sim_trace(sim, "host %u sends call %u of intent %u (%s %u%s%s) to life %u, id %u", host->number,
+              call->number, intent->number, sim_tool_names[intent->tool], intent->group,
+              intent->key[0] != '\0' ? " key " : "", intent->key, host->life, call->id);
+    if (may_batch(host) && sim_chance(&sim->luck, sim->weather.batch)) {
+        add_to_batch(sim, host, call, hx_buf_span(&line));
+    } else {
+        post(sim, host->life, hx_buf_span(&line))->b = call->number;
+        if (!sim->is_calm && !is_conflict && intent->tool != SIM_LOOK &&
+            sim_chance(&sim->luck, sim->weather.double_send)) {
+            sim_mark(sim, SIM_TRANSPORT_REPEAT);
+            sim_trace(sim, "host %u sends call %u twice", host->number, call->number);
+            struct sim_event *event = sim_after(sim, sim_between(&sim->luck, 0, 900), on_arrival);
+            event->a = host->life;
+            event->b = call->number;
+            (void)hx_buf_append_span(&event->line, hx_buf_span(&line));
+        }
+    }
+    hx_buf_fini(&line);
+    /* Nobody waits for ever. */
+    const int64_t long_patience_ms = 20 * 60 * 1000;
+    if (!is_conflict)
+        sim_after(sim, intent->give_up != SIM_WAIT_ON ? intent->patience_ms : long_patience_ms,
+                  on_patience)
+            ->b = call->number;
+}
+
+/* ---- intents ---- */
+
+/* A keeper that was paused reads the call and its silent repeat in one go, and cannot know that the
+ * first one had waited. */
+static void allow_pause(struct sim *sim, const struct sim_host *host, struct sim_intent *intent)
+{
+    const struct sim_life *life = sim_life_find(sim, host->life);
+    for (uint32_t i = 1; life != NULL && i <= sim->call_count; i++) {
+        const struct sim_call *call = sim_call_get(sim, i);
+        bool was_paused = life->is_paused || life->resumed_at + 600 >= call->sent_at;
+        if (call->intent == intent->number && call->life == life->number && was_paused &&
+            call->state == SIM_CALL_ABANDONED && call->answers == 0) {
+            intent->allowed_more++;
+            return;
+        }
+    }
+}
+
+static void on_retry(struct sim *sim, struct sim_event *event)
+{
+    struct sim_intent *intent = sim_intent_get(sim, event->b);
+    struct sim_host *host = &sim->hosts[intent->host];
+    if (intent->state != SIM_INTENT_OPEN || open_calls(sim, intent->number) > 0)
+        return;
+    if (host->life == 0 || !host->is_ready) {
+        retry_later(sim, intent, 200);
+        return;
+    }
+    allow_pause(sim, host, intent);
+    sim_host_call(sim, host, intent, false);
+}
+
+static void retry_later(struct sim *sim, struct sim_intent *intent, int64_t delay_ms)
+{
+    sim_after(sim, delay_ms, on_retry)->b = intent->number;
+}
+
+void sim_host_begin(struct sim *sim, struct sim_intent *intent)
+{
+    intent->state = SIM_INTENT_OPEN;
+    intent->began = sim->now;
+    retry_later(sim, intent, 0);
+}
+
+static void on_conflict_probe(struct sim *sim, struct sim_event *event)
+{
+    struct sim_intent *intent = sim_intent_get(sim, event->b);
+    struct sim_host *host = &sim->hosts[intent->host];
+    if (host->life == 0 || !host->is_ready)
+        return;
+    for (size_t i = 0;; i++) {
+        const struct hx_record *row = hx_memory_ledger_row(sim->ledger, i);
+        if (row == NULL)
+            return; /* the key is not taken yet, so nothing would conflict */
+        if (hx_span_eq_cstr(row->key, intent->key) &&
+            hx_span_eq_cstr(row->tool, sim_tool_names[intent->tool]))
+            break;
+    }
+    sim_host_call(sim, host, intent, true);
+}
+
+/* ---- answers ---- */
+
+static void settled(struct sim *sim, struct sim_intent *intent, const char *how)
+{
+    if (intent->state != SIM_INTENT_OPEN)
+        return;
+    intent->state = SIM_INTENT_DONE;
+    sim_trace(sim, "intent %u: %s", intent->number, how);
+    if (intent->key[0] != '\0' && sim_chance(&sim->luck, sim->weather.conflict))
+        sim_after(sim, sim_between(&sim->luck, 0, 3000), on_conflict_probe)->b = intent->number;
+}
+
+static void again(struct sim *sim, struct sim_intent *intent, int64_t low_ms, int64_t high_ms)
+{
+    if (intent->retries_left == 0) {
+        give_up(sim, intent);
+        return;
+    }
+    intent->retries_left--;
+    retry_later(sim, intent, sim_between(&sim->luck, low_ms, high_ms));
+}
+
+static void take_answer(struct sim *sim, struct sim_call *call, const struct sim_answer *answer)
+{
+    struct sim_intent *intent = sim_intent_get(sim, call->intent);
+    if (call->state != SIM_CALL_OPEN) {
+        sim_mark(sim, SIM_LATE_ANSWER);
+        return;
+    }
+    call->state = SIM_CALL_ANSWERED;
+    if (call->is_conflict)
+        return;
+    const char *code = answer->code;
+    if (!answer->has_code)
+        settled(sim, intent, "done");
+    else if (strcmp(code, "BUSY") == 0)
+        again(sim, intent, 2000, 4000);
+    else if (strcmp(code, "OUTCOME_UNKNOWN") == 0)
+        again(sim, intent, 10000, 12000);
+    else if (strcmp(code, "UPSTREAM_UNAVAILABLE") == 0 || strcmp(code, "LEDGER_UNAVAILABLE") == 0)
+        again(sim, intent, 500, 5000);
+    else
+        settled(sim, intent, code);
+}
+
+static void take_initialized(struct sim *sim, struct sim_host *host, bool is_result)
+{
+    host->initialize_id = 0;
+    if (!is_result) {
+        /* Real clients give up; ours begins again. */
+        sim_host_hang_up(sim, host, SIM_KILL_FRONT);
+        return;
+    }
+    sim_host_send(sim, host,
+                  HX_SPAN_LIT("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"));
+    host->is_ready = true;
+}
+
+/* A person who can look at the books: says what happened, or leaves it open. */
+static void answer_person(struct sim *sim, struct sim_host *host, const struct hx_rpc_msg *msg)
+{
+    char text[512], id[96];
+    snprintf(id, sizeof(id), "%.*s", HX_SPAN_FMT(msg->id.raw));
+    struct hx_span params = msg->params;
+    struct hx_id operation = {{0}};
+    static const char marker[] = "(operation ";
+    for (size_t i = 0; i + sizeof(marker) + HX_ID_TEXT_SIZE < params.len; i++) {
+        if (memcmp(params.ptr + i, marker, sizeof(marker) - 1) == 0)
+            (void)hx_id_parse(hx_span(params.ptr + i + sizeof(marker) - 1, HX_ID_TEXT_SIZE - 1),
+                              &operation);
+    }
+    bool has_acted = false, may_act = false;
+    for (uint32_t i = 1; i <= sim->run_count; i++) {
+        const struct sim_run *run = sim_run_get(sim, i);
+        if (!hx_id_eq(&run->operation, &operation))
+            continue;
+        const struct sim_process *process = sim_process_find(sim, run->process);
+        has_acted |= run->has_acted;
+        may_act |= !run->has_acted && process != NULL && !process->is_dead && !run->is_cancelled;
+    }
+    const char *decision = "leave";
+    if (has_acted)
+        decision = "happened";
+    else if (!may_act && sim_chance(&sim->luck, 500))
+        decision = "again";
+    if (strcmp(decision, "leave") != 0)
+        sim_mark(sim, SIM_PERSON);
+    snprintf(text, sizeof(text),
+             "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"action\":\"accept\",\"content\":{"
+             "\"decision\":\"%s\"}}}",
+             id, decision);
+    sim_trace(sim, "a person at host %u says %s about operation %s", host->number, decision,
+              sim_short_id(&operation));
+    sim_host_send(sim, host, hx_span_cstr(text));
+}
+
+static void take_request(struct sim *sim, struct sim_host *host, const struct hx_rpc_msg *msg);
+
+static void on_late_request(struct sim *sim, struct sim_event *event)
+{
+    struct sim_host *host = &sim->hosts[event->b];
+    struct hx_rpc_msg msg;
+    if (host->life != event->a)
+        return;
+    if (hx_rpc_read(&sim->tape, hx_buf_span(&event->line), &sim->limits, &sim->arena, &msg) == 0)
+        take_request(sim, host, &msg);
+}
+
+static void take_request(struct sim *sim, struct sim_host *host, const struct hx_rpc_msg *msg)
+{
+    char text[256];
+    if (sim_chance(&sim->luck, 200)) {
+        /* Nobody is at the desk. */
+        struct sim_event *event =
+            sim_after(sim, sim_between(&sim->luck, 1000, 600000), on_late_request);
+        event->a = host->life;
+        event->b = host->number;
+        (void)hx_buf_append_span(&event->line, msg->raw);
+        return;
+    }
+    if (hx_span_eq_cstr(msg->method, "elicitation/create")) {
+        answer_person(sim, host, msg);
+        return;
+    }
+    snprintf(text, sizeof(text), "{\"jsonrpc\":\"2.0\",\"id\":%.*s,\"result\":{}}",
+             HX_SPAN_FMT(msg->id.raw));
+    sim_host_send(sim, host, hx_span_cstr(text));
+}
+
+static void take_one(struct sim *sim, struct sim_host *host, uint32_t life, struct hx_span line)
+{
+    struct hx_rpc_msg msg;
+    if (hx_rpc_read(&sim->tape, line, &sim->limits, &sim->arena, &msg) != 0)
+        sim_fail(sim, "out of memory");
+    if (msg.kind == HX_RPC_REQUEST) {
+        take_request(sim, host, &msg);
+        return;
+    }
+    if (msg.kind != HX_RPC_RESULT && msg.kind != HX_RPC_ERROR)
+        return;
+    struct sim_answer answer;
+    if (!sim_answer_read(sim, life, &msg, &answer))
+        sim_fail(sim, "an answer cannot be read: %.*s", HX_SPAN_FMT(line));
+    if (answer.call != 0)
+        take_answer(sim, sim_call_get(sim, answer.call), &answer);
+    else if (host->initialize_id != 0 && answer.id == host->initialize_id)
+        take_initialized(sim, host, msg.kind == HX_RPC_RESULT);
+}
+
+static void take_line(struct sim *sim, struct sim_host *host, uint32_t life, struct hx_span line)
+{
+    struct hx_rpc_msg msg;
+    if (hx_rpc_read(&sim->tape, line, &sim->limits, &sim->arena, &msg) != 0)
+        sim_fail(sim, "out of memory");
+    if (msg.kind != HX_RPC_BATCH) {
+        take_one(sim, host, life, line);
+        return;
+    }
+    struct hx_span elements[64];
+    size_t count = 0;
+    hx_json_for_each(at, &sim->tape, msg.root)
+    {
+        if (count < 64)
+            elements[count++] = hx_json_raw(&sim->tape, at);
+    }
+    for (size_t i = 0; i < count; i++)
+        take_one(sim, host, life, elements[i]);
+}
+
+/* ---- the pipe from the gateway ---- */
+
+static struct sim_line *unread_find(struct sim_host *host, uint32_t life, uint64_t tag)
+{
+    hx_list_for_each (at, &host->unread) {
+        struct sim_line *line = hx_container_of(at, struct sim_line, node);
+        if (line->life == life && line->tag == tag)
+            return line;
+    }
+    return NULL;
+}
+
+static void line_free(struct sim_line *line)
+{
+    hx_list_unlink(&line->node);
+    hx_buf_fini(&line->line);
+    hx_free(line);
+}
+
+static void on_read(struct sim *sim, struct sim_event *event)
+{
+    struct sim_host *host = &sim->hosts[event->b];
+    struct sim_line *line = unread_find(host, event->a, event->tag);
+    if (line == NULL)
+        return;
+    if (host->life == event->a)
+        take_line(sim, host, event->a, hx_buf_span(&line->line));
+    line_free(line);
+}
+
+static void on_written(struct sim *sim, struct sim_event *event)
+{
+    struct sim_host *host = &sim->hosts[event->b];
+    struct sim_line *line = unread_find(host, event->a, event->tag);
+    struct sim_life *life = sim_life_find(sim, event->a);
+    if (line == NULL || life == NULL)
+        return;
+    line->is_written = true;
+    sim_peer_append(&life->downstream_inbox, HX_PEER_WRITTEN, 0, event->tag, HX_SPAN_NONE);
+}
+
+static void send_line(struct hx_downstream *downstream, struct hx_buf *bytes, uint64_t tag)
+{
+    struct sim_life *life = life_of(downstream);
+    struct sim *sim = life->sim;
+    struct sim_host *host = &sim->hosts[life->host];
+    if (life->is_frozen)
+        return;
+    if (life->is_closed || life->is_reader_gone) {
+        sim_peer_append(&life->downstream_inbox, HX_PEER_NOT_SENT, 0, tag, HX_SPAN_NONE);
+        return;
+    }
+    sim_answer_sent(life, hx_buf_span(bytes));
+    struct sim_line *line = hx_new(struct sim_line);
+    line->tag = tag;
+    line->life = life->number;
+    hx_buf_init(&line->line, 1 << 22);
+    (void)hx_buf_append_span(&line->line, hx_buf_span(bytes));
+    hx_list_append(&host->unread, &line->node);
+    int64_t write_ms =
+        host->is_slow && sim_chance(&sim->luck, 200) ? sim_between(&sim->luck, 1, 2000) : 0;
+    int64_t at = sim->now + write_ms + sim_between(&sim->luck, 0, host->is_slow ? 1500 : 3);
+    if (at < life->last_read_at)
+        at = life->last_read_at;
+    life->last_read_at = at;
+    line->read_at = at;
+    struct sim_event *event = NULL;
+    if (write_ms == 0) {
+        line->is_written = true;
+        sim_peer_append(&life->downstream_inbox, HX_PEER_WRITTEN, 0, tag, HX_SPAN_NONE);
+    } else {
+        event = sim_after(sim, write_ms, on_written);
+        event->a = life->number;
+        event->b = host->number;
+        event->tag = tag;
+    }
+    event = sim_after(sim, at - sim->now, on_read);
+    event->a = life->number;
+    event->b = host->number;
+    event->tag = tag;
+}
+
+static uint64_t queued_bytes(struct hx_downstream *downstream)
+{
+    struct sim_life *life = life_of(downstream);
+    uint64_t bytes = 0;
+    hx_list_for_each (at, &life->sim->hosts[life->host].unread) {
+        const struct sim_line *line = hx_container_of(at, struct sim_line, node);
+        if (line->life == life->number && !line->is_written)
+            bytes += line->line.len + 1;
+    }
+    return bytes;
+}
+
+static bool is_reader_alive(struct hx_downstream *downstream)
+{
+    const struct sim_life *life = life_of(downstream);
+    return !life->is_closed && !life->is_reader_gone && !life->is_front_dead;
+}
+
+static void hold(struct hx_downstream *downstream, bool is_held)
+{
+}
+
+/* What is unread when the reader goes: taken back if it was written, never sent if not. */
+static void settle_unread(struct sim *sim, struct sim_life *life, bool is_taken_back)
+{
+    hx_list_for_each_safe (at, &sim->hosts[life->host].unread) {
+        struct sim_line *line = hx_container_of(at, struct sim_line, node);
+        if (line->life != life->number)
+            continue;
+        if (!line->is_written)
+            sim_peer_append(&life->downstream_inbox, HX_PEER_NOT_SENT, 0, line->tag, HX_SPAN_NONE);
+        else if (is_taken_back)
+            sim_peer_append(&life->downstream_inbox, HX_PEER_TAKEN_BACK, 0, line->tag,
+                            HX_SPAN_NONE);
+        if (!line->is_written || is_taken_back)
+            line_free(line);
+    }
+}
+
+static void close_both(struct hx_downstream *downstream)
+{
+    struct sim_life *life = life_of(downstream);
+    if (life->is_frozen || life->is_closed)
+        return;
+    life->is_closed = true;
+    if (!life->is_reader_gone)
+        settle_unread(life->sim, life, false);
+    sim_host_cut(life->sim, life->number);
+}
+
+static const struct hx_downstream_ops ops = {
+    .send = send_line,
+    .queued_bytes = queued_bytes,
+    .is_reader_alive = is_reader_alive,
+    .hold = hold,
+    .close = close_both,
+};
+
+void sim_downstream_open(struct sim_life *life)
+{
+    hx_list_init(&life->downstream_inbox);
+    life->downstream = (struct hx_downstream){&ops, &life->downstream_inbox};
+}
+
+/* ---- connecting and hanging up ---- */
+
+void sim_host_connect(struct sim *sim, struct sim_host *host)
+{
+    char text[512];
+    struct sim_life *life = sim_life_new(sim, host->number);
+    host->life = life->number;
+    host->is_ready = false;
+    host->initialize_id = host->next_id++;
+    snprintf(text, sizeof(text),
+             "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"initialize\",\"params\":{"
+             "\"protocolVersion\":\"%s\",\"capabilities\":{%s},\"clientInfo\":{\"name\":\"sim\","
+             "\"version\":\"1\"}}}",
+             host->initialize_id, host->revision,
+             host->can_elicit ? "\"elicitation\":{}" : "\"roots\":{}");
+    sim_host_send(sim, host, hx_span_cstr(text));
+}
+
+static void on_connect(struct sim *sim, struct sim_event *event)
+{
+    struct sim_host *host = &sim->hosts[event->a];
+    if (host->life == 0)
+        sim_host_connect(sim, host);
+}
+
+/* The application has lost its connection: what was open is lost, and what is still wanted is tried
+ * again through a new process. */
+void sim_host_after_cut(struct sim *sim, struct sim_host *host)
+{
+    uint32_t life = host->life;
+    if (life == 0)
+        return;
+    host->life = 0;
+    host->is_ready = false;
+    host->initialize_id = 0;
+    hx_buf_reset(&host->batch);
+    sim_after(sim, sim_between(&sim->luck, 10, 2000), on_connect)->a = host->number;
+    for (uint32_t i = 1; i <= sim->call_count; i++) {
+        struct sim_call *call = sim_call_get(sim, i);
+        if (call->life != life || call->state != SIM_CALL_OPEN)
+            continue;
+        call->state = SIM_CALL_LOST;
+        allow_unread(sim, call);
+        if (call->is_conflict)
+            continue;
+        struct sim_intent *intent = sim_intent_get(sim, call->intent);
+        intent->was_disturbed = true;
+        again(sim, intent, 0, 2500);
+    }
+}
+
+static void on_cut(struct sim *sim, struct sim_event *event)
+{
+    struct sim_host *host = &sim->hosts[event->b];
+    if (host->life == event->a)
+        sim_host_after_cut(sim, host);
+}
+
+void sim_host_cut(struct sim *sim, uint32_t life)
+{
+    for (uint32_t i = 1; i <= sim->host_count; i++) {
+        if (sim->hosts[i].life != life)
+            continue;
+        /* It reads what is in the pipe, and then the end. */
+        int64_t wait_ms = sim_between(&sim->luck, 0, 20);
+        hx_list_for_each (at, &sim->hosts[i].unread) {
+            const struct sim_line *line = hx_container_of(at, struct sim_line, node);
+            if (line->life == life && line->read_at - sim->now > wait_ms)
+                wait_ms = line->read_at - sim->now;
+        }
+        struct sim_event *event = sim_after(sim, wait_ms, on_cut);
+        event->a = life;
+        event->b = i;
+    }
+}
+
+static void on_front_gone(struct sim *sim, struct sim_event *event)
+{
+    struct sim_life *life = sim_life_find(sim, event->a);
+    if (life != NULL)
+        sim_peer_append(&life->downstream_inbox, HX_PEER_FRONT_GONE, 0, 0, HX_SPAN_NONE);
+}
+
+void sim_host_hang_up(struct sim *sim, struct sim_host *host, enum sim_hang_up how)
+{
+    struct sim_life *life = sim_life_find(sim, host->life);
+    static const char *const words[] = {"kills its front", "closes its pipes", "ends its input"};
+    if (life == NULL || life->is_closed)
+        return;
+    sim_trace(sim, "host %u %s, life %u", host->number, words[how], life->number);
+    for (uint32_t i = 1; i <= sim->intent_count; i++) {
+        struct sim_intent *intent = sim_intent_get(sim, i);
+        if (intent->host == host->number)
+            intent->was_disturbed = true;
+    }
+    switch (how) {
+    case SIM_KILL_FRONT:
+        sim_mark(sim, SIM_FRONT_KILL);
+        life->is_front_dead = true;
+        sim_after(sim, sim_between(&sim->luck, 0, 3), on_front_gone)->a = life->number;
+        break;
+    case SIM_CLOSE_PIPES:
+        life->is_reader_gone = true;
+        sim_peer_append(&life->downstream_inbox, HX_PEER_END_OF_INPUT, 0, 0, HX_SPAN_NONE);
+        settle_unread(sim, life, true);
+        sim_peer_append(&life->downstream_inbox, HX_PEER_READER_GONE, 0, 0, HX_SPAN_NONE);
+        break;
+    case SIM_END_OF_INPUT:
+        sim_peer_append(&life->downstream_inbox, HX_PEER_END_OF_INPUT, 0, 0, HX_SPAN_NONE);
+        return; /* it still reads */
+    }
+    sim_host_after_cut(sim, host);
+}
+
+void sim_host_drop_unread(struct sim *sim, struct sim_host *host)
+{
+    struct hx_list *node;
+    while ((node = hx_list_take_first(&host->unread)) != NULL) {
+        struct sim_line *line = hx_container_of(node, struct sim_line, node);
+        hx_buf_fini(&line->line);
+        hx_free(line);
+    }
+}

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The simulator: real gateways on one simulated ledger, with clients, tool servers, clocks and
+ * deaths that follow a seed. One thread, virtual time; the same seed gives the same history, byte
+ * for byte.
+ *
+ *   host     a client application: wants intents, sends calls, times out, retries, vanishes
+ *   intent   one effect that somebody wants once; its calls are retries of each other. The truth
+ *            against which everything is judged
+ *   life     one gateway process, from its start to its end, orderly or not
+ *   process  one run of the tool server, child of a life; may outlive it for a moment
+ *   job      one tools/call that reached a process
+ *   effect   what the tool did outside; counted where no crash can reach
+ *
+ * The product's objects are used as they are; only the adapters are ours. Files that include
+ * engine/internal.h look, and never touch.
+ */
+#ifndef HX_SIM_SIM_H
+#define HX_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "adapter/store_memory/store_memory.h"
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/list.h"
+#include "engine/gateway.h"
+#include "wire/jsonrpc.h"
+#include "json/reader.h"
+
+/* ---- chance: rng.c ---- */
+
+struct sim_rng {
+    uint64_t state;
+};
+
+uint64_t sim_random(struct sim_rng *rng);
+/* 0 <= n < bound; 0 for a bound of 0. */
+uint32_t sim_below(struct sim_rng *rng, uint32_t bound);
+int64_t sim_between(struct sim_rng *rng, int64_t low, int64_t high);
+bool sim_chance(struct sim_rng *rng, unsigned per_mille);
+
+/* ---- branches that are rare and must happen ---- */
+
+#define SIM_MARKS(X)                                                                               \
+    X(TAKEOVER, "takeover")                                                                        \
+    X(RESEND, "resend")                                                                            \
+    X(BECAME_UNKNOWN, "became unknown")                                                            \
+    X(STALE_WRITE, "stale write")                                                                  \
+    X(REPLAYED, "replay")                                                                          \
+    X(JOINED, "join")                                                                              \
+    X(ADOPTED, "adoption")                                                                         \
+    X(REKEYED, "keyless operation taken over by a key")                                            \
+    X(CONFLICT, "conflict")                                                                        \
+    X(SPOOLED, "answer from the spool")                                                            \
+    X(LATE_EVIDENCE, "late evidence")                                                              \
+    X(TAKEN_BACK, "answer taken back")                                                             \
+    X(BUSY, "busy")                                                                                \
+    X(UNKNOWN, "unknown told")                                                                     \
+    X(FAILED, "failed told")                                                                       \
+    X(NO_SERVER, "server unavailable told")                                                        \
+    X(NO_LEDGER, "ledger unavailable told")                                                        \
+    X(PARALLEL, "two wanted equal calls side by side")                                             \
+    X(LATE_ANSWER, "answer to a call silently given up")                                           \
+    X(TRANSPORT_REPEAT, "one request sent twice")                                                  \
+    X(BATCH, "batch")                                                                              \
+    X(PERSON, "a person decided")                                                                  \
+    X(KILL, "keeper killed")                                                                       \
+    X(FRONT_KILL, "front killed")                                                                  \
+    X(CRASH, "host crash")                                                                         \
+    X(SERVER_DEATH, "server died")                                                                 \
+    X(PAUSE, "keeper paused")                                                                      \
+    X(STALLED, "server stopped reading")                                                           \
+    X(DOUBT, "commit in doubt")                                                                    \
+    X(REFUSED_COMMIT, "commit refused")                                                            \
+    X(FULL, "ledger full")                                                                         \
+    X(DRAIN, "drained to its end")                                                                 \
+    X(STOPPED, "drain stopped")                                                                    \
+    X(NEEDS_HUMAN, "needs a person")                                                               \
+    X(CLOCK_JUMP, "wall clock jump")
+
+enum sim_mark {
+#define SIM_MARK_ENUM(NAME, text) SIM_##NAME,
+    SIM_MARKS(SIM_MARK_ENUM)
+#undef SIM_MARK_ENUM
+        SIM_MARK_COUNT
+};
+
+extern const char *const sim_mark_names[SIM_MARK_COUNT];
+
+/* ---- what is wanted and what came of it ---- */
+
+enum sim_tool {
+    SIM_PAY,    /* opaque, repeat: lost */
+    SIM_SET,    /* idempotent */
+    SIM_BANK,   /* keyed */
+    SIM_MAIL,   /* opaque, repeat: window */
+    SIM_NOTE,   /* opaque, repeat: separate */
+    SIM_STRICT, /* opaque, repeat: require_key */
+    SIM_LOOK,   /* read only */
+    SIM_TOOL_COUNT
+};
+
+extern const char *const sim_tool_names[SIM_TOOL_COUNT];
+
+enum sim_give_up { SIM_WAIT_ON, SIM_CANCEL, SIM_SILENT };
+
+enum sim_intent_state { SIM_INTENT_PLANNED, SIM_INTENT_OPEN, SIM_INTENT_DONE, SIM_INTENT_LEFT };
+
+struct sim_intent {
+    uint32_t number; /* from 1 */
+    uint32_t host;
+    enum sim_tool tool;
+    uint32_t group; /* equal arguments */
+    char key[40];   /* empty = keyless */
+    bool is_param_key;
+    enum sim_give_up give_up;
+    int64_t patience_ms;
+    uint32_t retries_left;
+    enum sim_intent_state state;
+    int64_t began;
+
+    /* The truth. */
+    uint32_t effects;
+    uint32_t allowed_more; /* effects beyond one that the contract's named limits allow */
+    bool was_disturbed;    /* some answer of it was lost, or may have been */
+    bool was_told_success;
+    bool was_told_failed;
+    bool is_person_decided;
+    bool may_have_been_sent; /* some call of it was not told "nothing was sent" */
+    struct hx_id told_operation;
+    uint32_t told_run; /* the run whose result it was told; 0 = none */
+};
+
+enum sim_call_state {
+    SIM_CALL_OPEN,
+    SIM_CALL_ANSWERED,
+    SIM_CALL_ABANDONED, /* the client waits no more, and did not say so */
+    SIM_CALL_CANCELLED,
+    SIM_CALL_LOST /* its connection is gone */
+};
+
+struct sim_call {
+    uint32_t number; /* from 1; travels in _meta.sim */
+    uint32_t intent; /* 0 for conflict probes */
+    uint32_t host;
+    uint32_t life;
+    uint32_t id; /* JSON-RPC id */
+    bool is_probe;
+    bool is_conflict;
+    bool is_text_id;
+    enum sim_call_state state;
+    int64_t sent_at;
+    uint32_t arrivals;   /* how often the gateway was given it */
+    bool is_cancel_near; /* its cancel stands in the gateway's inbox */
+    bool cancel_arrived; /* the gateway has read its cancel */
+    uint32_t answers;
+    bool is_allowed; /* its lost answer was counted among the named limits */
+};
+
+/* One tools/call as a process got it. */
+struct sim_run {
+    uint32_t number; /* from 1; stands in its result */
+    uint32_t process;
+    uint32_t call;
+    enum sim_tool tool;
+    struct hx_id operation;
+    uint32_t attempt;
+    char effect_key[40];
+    char route_id[24];
+    char token[80];
+    bool has_acted;
+    bool is_over;
+    bool is_cancelled;
+    struct hx_buf result; /* exact bytes of `result` or `error` that it answers with */
+    bool is_rpc_error;
+    bool is_refusal; /* a listed error: proves that nothing happened */
+    enum {
+        SIM_ANSWER_ONCE,
+        SIM_ANSWER_TWICE,
+        SIM_ANSWER_NEVER,
+        SIM_ANSWER_GARBAGE,
+        SIM_ANSWER_TASK
+    } style;
+};
+
+/* ---- time ---- */
+
+struct sim;
+struct sim_event {
+    int64_t at;
+    uint64_t sequence;
+    void (*fire)(struct sim *sim, struct sim_event *event);
+    uint32_t a, b;
+    uint64_t tag;
+    struct hx_id id;
+    struct hx_buf line;
+};
+
+/* ---- processes and lives ---- */
+
+enum { SIM_QUEUED_MAX = 64 };
+
+struct sim_process {
+    struct hx_list node;
+    uint32_t number;
+    uint32_t life; /* who started it; 0 = that one is dead */
+    uint32_t generation;
+    char name[40];
+    bool is_running;
+    bool is_dead;
+    bool is_ending;
+    bool is_stalled; /* reads nothing more */
+    uint64_t stalled_tag;
+    uint64_t queued[SIM_QUEUED_MAX];
+    unsigned queued_count;
+    bool is_input_closed;
+    bool is_initialized;
+    uint32_t wire_count;  /* lines of it on their way to the gateway */
+    int64_t last_wire_at; /* keeps them in order */
+    int64_t last_read_at;
+};
+
+/* A line from a gateway in the client's pipe. */
+struct sim_line {
+    struct hx_list node;
+    uint64_t tag;
+    uint32_t life;
+    struct hx_buf line;
+    int64_t read_at;
+    bool is_written;
+};
+
+struct sim_life {
+    struct hx_list node;
+    uint32_t number;
+    struct sim *sim;
+    uint32_t host;
+    struct hx_id owner;
+    struct hx_gateway *gateway;
+
+    struct hx_store *disk;
+    struct hx_store store; /* delays what goes to the disk and comes back */
+    struct hx_list store_batch;
+    struct hx_list store_in_flight;
+    struct hx_list store_done;
+    int64_t store_last_at;
+
+    struct hx_upstream upstream;
+    struct hx_list upstream_inbox;
+    uint32_t process;
+    char transport[40];
+
+    struct hx_downstream downstream;
+    struct hx_list downstream_inbox;
+    bool is_closed;      /* we closed the client's pipes */
+    bool is_reader_gone; /* the client closed its end */
+    bool is_front_dead;
+    int64_t last_read_at;
+    int64_t last_heard_at;
+
+    struct hx_neighbourhood neighbours;
+    struct hx_list neighbour_inbox;
+
+    bool is_frozen; /* being freed: its ports do nothing */
+    bool is_paused;
+    int64_t resumed_at;
+    bool has_cancel_near;
+    int64_t wake_at; /* -1 = only when something arrives */
+};
+
+struct sim_host {
+    uint32_t number; /* from 1 */
+    uint32_t life;   /* 0 = not connected */
+    bool is_ready;   /* the handshake is over */
+    uint32_t next_id;
+    uint32_t initialize_id;
+    const char *revision;
+    bool can_elicit;
+    bool is_slow;
+    struct hx_list unread; /* of sim_line */
+    struct hx_buf batch;   /* calls that wait to leave together */
+};
+
+struct sim_watch {
+    uint32_t life;
+    struct hx_id operation;
+};
+
+/* How bad the weather is: chances in a thousand, 0 = never. */
+struct sim_weather {
+    unsigned keeper_kill, front_kill, host_crash, server_death, pause, server_stop;
+    unsigned commit_refuse, commit_doubt, ledger_full, slow_disk;
+    unsigned slow_tool, never_answers, answers_twice, garbage, task, tool_error, refusal;
+    unsigned stall, slow_start, bad_start, progress, server_asks, noise;
+    unsigned double_send, batch, conflict, clock_jump, silent, orderly_end;
+};
+
+struct sim_options {
+    uint64_t seed;
+    bool is_tracing;
+    bool is_scripted; /* nothing happens by itself */
+};
+
+enum { SIM_HOSTS_MAX = 3, SIM_TRACE_LINES = 400, SIM_TRACE_WIDTH = 220, SIM_WATCHES_MAX = 256 };
+
+struct sim_shadow; /* what each row said last: check.c */
+
+struct sim {
+    struct sim_options options;
+    struct sim_rng plan;   /* what is wanted */
+    struct sim_rng luck;   /* what happens to it */
+    struct sim_rng engine; /* what the gateways are given */
+    struct sim_weather weather;
+    bool is_calm; /* faults are over */
+
+    struct hx_clock clock;
+    struct hx_rand rand;
+    int64_t now; /* since the beginning; never set back */
+    int64_t boot_began;
+    unsigned boot;
+    int64_t wall_offset;
+
+    struct sim_event **events; /* heap */
+    size_t event_count, event_capacity;
+    uint64_t event_sequence;
+
+    struct hx_memory_ledger *ledger;
+    bool is_ledger_broken;
+    struct hx_list lives;
+    uint32_t life_count;
+    struct hx_list processes;
+    uint32_t process_count;
+    struct sim_host hosts[SIM_HOSTS_MAX + 1];
+    uint32_t host_count;
+    struct hx_list questions; /* neighbours.c */
+    uint64_t question_count;
+    struct sim_watch watches[SIM_WATCHES_MAX];
+    unsigned watch_count;
+
+    struct sim_intent *intents;
+    uint32_t intent_count, intent_capacity;
+    struct sim_call *calls;
+    uint32_t call_count, call_capacity;
+    struct sim_run *runs;
+    uint32_t run_count, run_capacity;
+    struct hx_contract contracts[SIM_TOOL_COUNT];
+
+    struct sim_shadow *shadows;
+    size_t shadow_count, shadow_capacity;
+
+    uint64_t marks[SIM_MARK_COUNT];
+    uint64_t turns;
+    char trace[SIM_TRACE_LINES][SIM_TRACE_WIDTH];
+    size_t trace_count;
+
+    /* Scratch for reading messages. */
+    struct hx_json_tape tape;
+    struct hx_json_tape tape2;
+    struct hx_json_limits limits;
+    struct hx_arena arena;
+
+    /* Scripted runs say here how the next jobs go. */
+    void (*script_run)(struct sim *sim, struct sim_run *run, int64_t *act_ms, int64_t *answer_ms);
+};
+
+/* ---- world.c ---- */
+
+struct sim *sim_new(const struct sim_options *options);
+void sim_free(struct sim *sim);
+struct sim_event *sim_after(struct sim *sim, int64_t delay_ms,
+                            void (*fire)(struct sim *sim, struct sim_event *event));
+/* Lets time pass. */
+void sim_run_for(struct sim *sim, int64_t ms);
+/* The whole history of one seed, with its checks. */
+void sim_history(struct sim *sim);
+
+/* ---- life.c ---- */
+
+struct sim_life *sim_life_new(struct sim *sim, uint32_t host);
+struct sim_life *sim_life_find(struct sim *sim, uint32_t number);
+struct sim_life *sim_life_of_owner(struct sim *sim, const struct hx_id *owner);
+void sim_life_turn(struct sim_life *life);
+bool sim_life_is_due(const struct sim_life *life);
+/* SIGKILL. */
+void sim_life_kill(struct sim_life *life);
+void sim_life_free(struct sim_life *life);
+void sim_host_crash(struct sim *sim);
+
+/* ---- disk.c: the store between a life and the ledger ---- */
+
+void sim_disk_open(struct sim_life *life);
+void sim_disk_kill(struct sim_life *life);
+void sim_disk_close(struct sim_life *life);
+
+/* ---- server.c ---- */
+
+void sim_upstream_open(struct sim_life *life);
+struct sim_process *sim_process_find(struct sim *sim, uint32_t number);
+/* Ends it; what it wrote is still read, then CLOSED. */
+void sim_process_die(struct sim *sim, struct sim_process *process, int status);
+void sim_processes_free(struct sim *sim);
+void sim_peer_append(struct hx_list *inbox, enum hx_peer_event_type type, uint32_t generation,
+                     uint64_t tag, struct hx_span line);
+
+/* ---- client.c ---- */
+
+void sim_downstream_open(struct sim_life *life);
+void sim_host_connect(struct sim *sim, struct sim_host *host);
+void sim_host_begin(struct sim *sim, struct sim_intent *intent);
+void sim_host_call(struct sim *sim, struct sim_host *host, struct sim_intent *intent,
+                   bool is_conflict);
+void sim_host_send(struct sim *sim, struct sim_host *host, struct hx_span line);
+void sim_host_cancel(struct sim *sim, struct sim_call *call);
+/* The client ends the connection. */
+enum sim_hang_up { SIM_KILL_FRONT, SIM_CLOSE_PIPES, SIM_END_OF_INPUT };
+void sim_host_hang_up(struct sim *sim, struct sim_host *host, enum sim_hang_up how);
+/* The connection ended by itself. */
+void sim_host_cut(struct sim *sim, uint32_t life);
+void sim_host_allow_unread(struct sim *sim, uint32_t life);
+void sim_host_after_cut(struct sim *sim, struct sim_host *host);
+void sim_host_drop_unread(struct sim *sim, struct sim_host *host);
+
+/* ---- answer.c: what a client is told, judged when it is told ---- */
+
+struct sim_answer {
+    uint32_t call; /* 0 = not an answer to a call */
+    uint32_t id;   /* JSON-RPC id; 0 = none */
+    bool is_text_id;
+    bool has_code;
+    char code[32]; /* our own codes; empty for the tool's outcome */
+    bool has_operation;
+    struct hx_id operation;
+    uint32_t run; /* the tool's outcome: whose */
+    bool is_replayed, is_joined;
+};
+
+void sim_answer_sent(struct sim_life *life, struct hx_span line);
+bool sim_answer_read(struct sim *sim, uint32_t life, const struct hx_rpc_msg *msg,
+                     struct sim_answer *ret_answer);
+
+/* ---- neighbours.c ---- */
+
+void sim_neighbours_open(struct sim_life *life);
+void sim_neighbours_free(struct sim *sim);
+
+/* ---- intent.c ---- */
+
+struct sim_intent *sim_intent_add(struct sim *sim, uint32_t host, enum sim_tool tool,
+                                  uint32_t group, const char *key);
+struct sim_intent *sim_intent_get(struct sim *sim, uint32_t number);
+struct sim_call *sim_call_add(struct sim *sim);
+struct sim_call *sim_call_get(struct sim *sim, uint32_t number);
+struct sim_run *sim_run_add(struct sim *sim);
+struct sim_run *sim_run_get(struct sim *sim, uint32_t number);
+void sim_plan(struct sim *sim);
+void sim_rules_for(struct sim *sim, struct hx_span tool, struct hx_tool_rules *ret_rules);
+void sim_contracts(struct sim *sim);
+
+/* ---- check.c ---- */
+
+const struct hx_record *sim_row(struct sim *sim, const struct hx_id *operation);
+/* The outcome waits in the spool of somebody. */
+const struct hx_record *sim_spooled(struct sim *sim, const struct hx_id *operation);
+void sim_check_rows(struct sim *sim);
+void sim_check_send(struct sim_life *life, const struct hx_id *operation, uint32_t attempt);
+void sim_check_act(struct sim *sim, struct sim_run *run);
+void sim_check_end(struct sim *sim);
+void sim_shadows_free(struct sim *sim);
+
+/* ---- look.c: into the engine ---- */
+
+bool sim_look_route(struct hx_gateway *gateway, uint64_t tag, struct hx_id *ret_operation,
+                    uint32_t *ret_attempt);
+void sim_look_check(struct hx_gateway *gateway);
+/* Nothing is in hand: no request, no work, no write. Else a sentence. */
+const char *sim_look_idle(struct hx_gateway *gateway);
+void sim_look_dump(struct hx_gateway *gateway, FILE *out);
+
+/* ---- trace.c ---- */
+
+void sim_trace(struct sim *sim, const char *format, ...) HX_PRINTF(2, 3);
+void sim_mark(struct sim *sim, enum sim_mark mark);
+/* A promise was broken: prints the seed and the last lines, and ends the program. */
+_Noreturn void sim_fail(struct sim *sim, const char *format, ...) HX_PRINTF(2, 3);
+void sim_print_trace(const struct sim *sim, FILE *out, size_t lines);
+const char *sim_short_id(const struct hx_id *id);
+
+#endif
