@@ -47,27 +47,26 @@ void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note)
     hx_free(note);
 }
 
-/* The counts of the row as they are when `receipt` has been written. */
-static void count(const struct hx_delivery_note *note, enum hx_receipt receipt,
-                  struct hx_record *record)
+/* Takes the counts of the row from one receipt on to the next. */
+static void count(struct hx_record *record, enum hx_receipt from, enum hx_receipt to)
 {
-    if (receipt == HX_RECEIPT_SENT) {
+    if (to == HX_RECEIPT_SENT)
         record->sent_count++;
-        return;
-    }
-    record->lost_count++;
-    if (note->stored == HX_RECEIPT_SENT)
+    if (to == HX_RECEIPT_LOST)
+        record->lost_count++;
+    if (from == HX_RECEIPT_SENT && record->sent_count > 0)
         record->sent_count--;
 }
 
-/* Writes the difference between what is known and what the row was told. */
+/* Writes the difference between what is known and what the row was told. A loss is not kept until
+ * the receipt before it is durable: a repeat that comes right behind it must find it. */
 static void store_receipt(struct hx_gateway *gateway, struct hx_delivery_note *note)
 {
-    if (note->is_storing || note->stored == note->wanted)
+    if (note->submitted == note->wanted || (note->has_failed && note->open_count > 0))
         return;
     struct hx_store_request *request = hx_store_make(gateway, HX_STORE_TOUCH);
     struct hx_record after = note->cold_record;
-    count(note, note->wanted, &after);
+    count(&after, note->submitted, note->wanted);
     bool is_cold = hx_repeat_is_cold(&after, &gateway->now);
     request->record.id = note->operation;
     if (note->wanted == HX_RECEIPT_SENT) {
@@ -75,29 +74,37 @@ static void store_receipt(struct hx_gateway *gateway, struct hx_delivery_note *n
         request->touch.cool = is_cold;
     } else {
         request->touch.add_lost = 1;
-        request->touch.subtract_sent = note->stored == HX_RECEIPT_SENT ? 1 : 0;
+        request->touch.subtract_sent = note->submitted == HX_RECEIPT_SENT ? 1 : 0;
         /* The row left the twin index when its answer was sent; a repeat must find it again. */
         request->touch.warm = !is_cold;
     }
-    note->is_storing = true;
-    note->storing = note->wanted;
+    note->cold_record = after;
+    note->submitted = note->wanted;
+    note->open_count++;
     hx_store_submit_for_note(gateway, note, request);
 }
 
 void hx_delivery_stored(struct hx_gateway *gateway, struct hx_delivery_note *note,
-                        enum hx_store_result result)
+                        enum hx_receipt receipt, enum hx_store_result result)
 {
-    note->is_storing = false;
-    if (result == HX_STORE_NOT_DONE) {
+    note->open_count--;
+    if (result == HX_STORE_NOT_DONE)
+        note->has_failed = true;
+    else
+        note->stored = receipt;
+    if (note->open_count > 0)
+        return;
+    if (note->has_failed && note->stored != note->wanted) {
+        /* From what the row says now on to what it ought to say. */
+        note->has_failed = false;
+        count(&note->cold_record, note->submitted, note->stored);
+        note->submitted = note->stored;
         hx_store_try_again(gateway);
         return;
     }
-    count(note, note->storing, &note->cold_record);
-    note->stored = note->storing;
+    note->has_failed = false;
     if (note->stored == HX_RECEIPT_LOST)
         hx_delivery_free(gateway, note);
-    else
-        store_receipt(gateway, note);
 }
 
 void hx_delivery_again(struct hx_gateway *gateway)
@@ -181,7 +188,7 @@ void hx_delivery_forget_old(struct hx_gateway *gateway)
         bool is_old = hx_mono_since_ms(gateway->now.mono, note->sent) > REMEMBERED_MS ||
                       gateway->answered.count > REMEMBERED_MAX;
         bool is_settled = note->wanted != HX_RECEIPT_OPEN && note->stored == note->wanted;
-        if (!is_old || !is_settled || note->is_storing)
+        if (!is_old || !is_settled || note->open_count > 0)
             break;
         hx_delivery_free(gateway, note);
     }

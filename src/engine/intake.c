@@ -236,6 +236,7 @@ void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
     }
     fill_wanted(call);
     follow_transport_repeat(call);
+    hx_intake_note_overlap(call);
     enter_gate(call);
 }
 
@@ -254,17 +255,19 @@ void hx_intake_find(struct hx_call *call)
 }
 
 /* May the claim be tried at once, without looking first? The insert holds only if the ledger knows
- * neither the key nor any equal operation that could still be meant; else it changes nothing and the
- * look comes then. Nearly every call is new, and this saves it one way to the ledger and back. */
+ * neither the key nor any equal operation that could still be meant; else it changes nothing and
+ * the look comes then. Nearly every call is new, and this saves it one way to the ledger and
+ * back. */
 static bool may_claim_unseen(const struct hx_call *call)
 {
     struct hx_gateway *gateway = call->gateway;
     struct hx_store *store = gateway->ports.store;
     const struct hx_record *wanted = &call->wanted;
     bool is_keyless = wanted->key_source == HX_KEY_NONE;
-    if (call->was_unseen || call->is_following || !hx_id_is_nil(&call->retry_of) ||
-        gateway->is_draining || gateway->link.state != HX_LINK_READY ||
-        gateway->link.is_input_closed || wanted->contract.approval != HX_APPROVAL_NEVER)
+    if (call->was_unseen || call->is_following || call->has_overlapped ||
+        !hx_id_is_nil(&call->retry_of) || gateway->is_draining ||
+        gateway->link.state != HX_LINK_READY || gateway->link.is_input_closed ||
+        wanted->contract.approval != HX_APPROVAL_NEVER)
         return false;
     if (is_keyless)
         return wanted->contract.repeat != HX_REPEAT_REQUIRE_KEY;

@@ -123,6 +123,9 @@ struct hx_call {
     struct hx_record wanted; /* identity, twin, fingerprint and the rest of a new row */
     struct hx_digest follow; /* identity to look under when `is_following` */
     bool is_following;
+    struct hx_digest overlapped; /* identity of the equal operation whose waiter had, when this call
+                                    came, waited silently for long enough */
+    bool has_overlapped;
     bool is_param_key; /* the key came as params.idempotencyKey */
 
     /* While it is decided. */
@@ -276,8 +279,8 @@ struct hx_ask {
 
 enum hx_receipt { HX_RECEIPT_OPEN, HX_RECEIPT_SENT, HX_RECEIPT_LOST };
 
-/* An answer whose delivery may still be taken back. What the row is told follows what is known, one
- * write at a time, so that a write that fails can be made up for exactly. */
+/* An answer whose delivery may still be taken back. What the row is told follows what is known, and
+ * a write that fails is made up for. */
 struct hx_delivery_note {
     struct hx_list node; /* gateway->deliveries, oldest first */
     struct hx_map_node by_tag;
@@ -289,10 +292,11 @@ struct hx_delivery_note {
     struct hx_record cold_record; /* enough of the record to judge whether it may leave the index */
     struct hx_batch_answer *batch_answer; /* while it waits for the rest of its batch */
     struct hx_mono sent;
-    enum hx_receipt wanted;  /* what is known here */
-    enum hx_receipt stored;  /* what the row was told */
-    enum hx_receipt storing; /* is_storing: the one being written */
-    bool is_storing;
+    enum hx_receipt wanted;    /* what is known here */
+    enum hx_receipt submitted; /* what the row is being told */
+    enum hx_receipt stored;    /* what it was told */
+    uint32_t open_count;       /* writes under way */
+    bool has_failed;           /* one of them was not done */
 };
 
 /* Calls of one twin digest are decided one after the other. */
@@ -410,6 +414,7 @@ void hx_call_answer_error(struct hx_call *call, struct hx_span error);
 void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
                const struct hx_mcp_call *parsed, struct hx_tool *tool);
 void hx_intake_again(struct hx_call *call);
+void hx_intake_note_overlap(struct hx_call *call);
 void hx_intake_find(struct hx_call *call);
 void hx_intake_begin_new(struct hx_call *call);
 void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candidate);
@@ -507,7 +512,7 @@ void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *
 void hx_delivery_front_gone(struct hx_gateway *gateway);
 void hx_delivery_forget_old(struct hx_gateway *gateway);
 void hx_delivery_stored(struct hx_gateway *gateway, struct hx_delivery_note *note,
-                        enum hx_store_result result);
+                        enum hx_receipt receipt, enum hx_store_result result);
 /* Tells the ledger again what it did not take. */
 void hx_delivery_again(struct hx_gateway *gateway);
 /* Somebody has got the outcome of this operation from here, or can still get it. */

@@ -13,6 +13,7 @@ struct ticket {
     struct hx_work *work;
     struct hx_call *call;
     struct hx_delivery_note *note;
+    enum hx_receipt receipt;
 };
 
 struct hx_store_request *hx_store_make(struct hx_gateway *gateway, enum hx_store_kind kind)
@@ -99,6 +100,7 @@ void hx_store_submit_for_note(struct hx_gateway *gateway, struct hx_delivery_not
     struct ticket *ticket = request->context;
     ticket->kind = FOR_NOTE;
     ticket->note = note;
+    ticket->receipt = note->submitted;
     put_off(gateway, request);
 }
 
@@ -205,7 +207,7 @@ void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done
     case FOR_QUIET:
         return; /* handled above */
     case FOR_NOTE:
-        hx_delivery_stored(gateway, copy.note, done->result);
+        hx_delivery_stored(gateway, copy.note, copy.receipt, done->result);
         hx_store_request_free(done);
         return;
     case FOR_NOBODY:

@@ -25,6 +25,31 @@ static void look_at_candidate(struct hx_call *call, struct hx_candidate *candida
     }
 }
 
+/* A silent repeat is known by how long the first call had waited when the repeat came. Looking it
+ * up takes a while, and in that while the first may be answered: then its row says "delivered", and
+ * the repeat would run anew. */
+void hx_intake_note_overlap(struct hx_call *call)
+{
+    struct hx_gateway *gateway = call->gateway;
+    const struct hx_contract *contract = &call->wanted.contract;
+    if (call->wanted.key_source != HX_KEY_NONE || contract->repeat != HX_REPEAT_LOST)
+        return;
+    hx_list_for_each (at, &gateway->works) {
+        const struct hx_work *work = hx_container_of(at, struct hx_work, node);
+        const struct hx_record *record = &work->op.durable;
+        if (record->key_source != HX_KEY_NONE || !hx_digest_eq(&record->twin, &call->wanted.twin))
+            continue;
+        hx_list_for_each (node, &work->calls) {
+            const struct hx_call *waiter = hx_container_of(node, struct hx_call, node);
+            if (hx_mono_since_ms(call->arrived.mono, waiter->arrived.mono) < contract->overlap_ms)
+                continue;
+            call->overlapped = record->identity;
+            call->has_overlapped = true;
+            return;
+        }
+    }
+}
+
 /* Could somebody in another process still be waiting, and would that change the decision? */
 static bool must_ask(const struct hx_call *call, const struct hx_candidate *candidate)
 {
@@ -160,6 +185,13 @@ static void decide(struct hx_call *call)
         hx_intake_begin_new(call);
         return;
     case HX_REPEAT_NEW:
+        if (call->has_overlapped) {
+            call->has_overlapped = false;
+            call->is_following = true;
+            call->follow = call->overlapped;
+            hx_intake_find(call);
+            return;
+        }
         hx_intake_begin_new(call);
         return;
     case HX_REPEAT_ADOPT:

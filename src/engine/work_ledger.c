@@ -105,8 +105,14 @@ void hx_work_stored(struct hx_work *work, struct hx_store_request *done)
     }
     if (done->kind == HX_STORE_INSERT && done->result == HX_STORE_DONE)
         leave_gates(work);
-    if (done->result == HX_STORE_DONE && work->op.durable.state == HX_OP_ABSENT)
+    bool is_claim = done->result == HX_STORE_DONE && done->kind != HX_STORE_SPOOL &&
+                    work->op.phase == HX_PHASE_WRITING && work->op.next.state == HX_OP_RUNNING;
+    if (is_claim) {
+        /* What was looked up about the row spoke of the owner before us. */
         work->facts.hands = HX_HANDS_MINE;
+        work->facts.is_sender_gone = false;
+        work->facts.is_epoch_current = true;
+    }
     hx_work_step(work, &event, NULL);
 }
 

@@ -286,7 +286,7 @@ static void check_conflict(struct sim *sim, const struct sim_call *call,
                            const struct sim_answer *answer)
 {
     static const char *const fine[] = {"KEY_CONFLICT", "LEDGER_UNAVAILABLE", "REFUSED"};
-    if (answer->has_operation)
+    if (answer->has_operation && sim_row(sim, &answer->operation) != NULL)
         sim_fail(sim, "conflict %u was told about an operation", call->number);
     for (size_t i = 0; i < 3; i++) {
         if (answer->has_code && strcmp(answer->code, fine[i]) == 0) {
@@ -309,7 +309,9 @@ static void allow_named_limit(struct sim *sim, const struct sim_call *call,
         if (strcmp(answer->code, promises[i]) == 0)
             return;
     }
-    if (call->state != SIM_CALL_ABANDONED || intent->key[0] != '\0')
+    /* A request that its transport repeats after it was told "nothing was sent" is a new one. */
+    bool is_repeat = call->answers > 1 && call->arrivals > 1;
+    if ((call->state != SIM_CALL_ABANDONED && !is_repeat) || intent->key[0] != '\0')
         return;
     for (uint32_t i = 1; i <= sim->call_count; i++) {
         const struct sim_call *other = sim_call_get(sim, i);

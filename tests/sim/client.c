@@ -72,8 +72,11 @@ void sim_host_allow_unread(struct sim *sim, uint32_t life)
 {
     for (uint32_t i = 1; i <= sim->call_count; i++) {
         struct sim_call *call = sim_call_get(sim, i);
-        if (call->life == life)
-            allow_unread(sim, call);
+        if (call->life != life)
+            continue;
+        allow_unread(sim, call);
+        /* Whether its answer was delivered may not have been written down yet. */
+        sim_intent_get(sim, call->intent)->was_disturbed = true;
     }
 }
 
