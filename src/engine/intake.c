@@ -69,113 +69,6 @@ void hx_call_forget(struct hx_call *call)
     hx_free(call);
 }
 
-/* One more place where a key may stand. Returns false when it contradicts the one before. */
-static bool add_key(struct hx_call *call, const struct hx_mcp_text *text, enum hx_key_source source)
-{
-    if (text->state == HX_MCP_TEXT_ABSENT)
-        return true;
-    if (text->state == HX_MCP_TEXT_BAD)
-        return false;
-    if (call->wanted.key_source != HX_KEY_NONE)
-        return hx_span_eq(call->wanted.key, text->text);
-    call->wanted.key = hx_arena_dup(&call->arena, text->text);
-    call->wanted.key_source = source;
-    call->is_param_key = source == HX_KEY_PARAMS;
-    return !hx_span_is_absent(call->wanted.key);
-}
-
-static bool add_argument_key(struct hx_call *call, struct hx_span pointer,
-                             enum hx_key_source source)
-{
-    struct hx_gateway *gateway = call->gateway;
-    struct hx_mcp_text text;
-    if (hx_span_is_absent(pointer) || hx_span_is_absent(call->arguments))
-        return true;
-    if (hx_mcp_argument_read(&gateway->scratch, call->arguments, pointer, &gateway->part_limits,
-                             &gateway->arena, &text) < 0)
-        return false;
-    return add_key(call, &text, source);
-}
-
-/* Reads the key from wherever it stands. Returns NULL or what is wrong. */
-static const char *read_key(struct hx_call *call, const struct hx_mcp_call *parsed)
-{
-    const struct hx_tool_rules *rules = &call->tool->rules;
-    bool is_agreed = add_key(call, &parsed->meta_key, HX_KEY_META) &&
-                     add_key(call, &parsed->param_key, HX_KEY_PARAMS) &&
-                     add_argument_key(call, rules->key_argument, HX_KEY_ARGUMENT) &&
-                     add_argument_key(call, rules->inject_key, HX_KEY_INJECTED);
-    if (!is_agreed)
-        return "A key is not a string, or two keys in one call differ.";
-    if (call->wanted.key_source == HX_KEY_NONE)
-        return NULL;
-    if (rules->has_issued_keys_only)
-        return "Only keys that were handed out by hapax_begin are accepted for this tool.";
-    return hx_key_flaw(call->wanted.key);
-}
-
-static const char *read_times(struct hx_call *call, const struct hx_mcp_call *parsed)
-{
-    struct hx_wall stated = {0};
-    if (parsed->first_sent.state == HX_MCP_TEXT_BAD ||
-        (parsed->first_sent.state == HX_MCP_TEXT_GIVEN &&
-         !hx_wall_parse(parsed->first_sent.text.ptr, parsed->first_sent.text.len, &stated)))
-        return "dev.hapax/firstSent is not an RFC 3339 time.";
-    if (parsed->retry.state == HX_MCP_TEXT_BAD ||
-        (parsed->retry.state == HX_MCP_TEXT_GIVEN &&
-         !hx_id_parse(parsed->retry.text, &call->retry_of)))
-        return "dev.hapax/retry is not the id of an operation.";
-    if (call->wanted.key_source != HX_KEY_NONE)
-        call->wanted.first_sent = hx_key_time(call->wanted.key, stated).first_sent;
-    return NULL;
-}
-
-/* The canonical arguments without what is no business of the tool's: ignored members and our keys.
- * */
-static int read_fingerprint(struct hx_call *call)
-{
-    struct hx_gateway *gateway = call->gateway;
-    const struct hx_tool_rules *rules = &call->tool->rules;
-    struct hx_span pointers[HX_CANON_IGNORE_MAX];
-    struct hx_canon_ignore ignore = {pointers, 0};
-    for (size_t i = 0; i < rules->ignore.count && ignore.count < HX_CANON_IGNORE_MAX - 2; i++)
-        pointers[ignore.count++] = rules->ignore.pointers[i];
-    if (!hx_span_is_absent(rules->key_argument))
-        pointers[ignore.count++] = rules->key_argument;
-    if (!hx_span_is_absent(rules->inject_key))
-        pointers[ignore.count++] = rules->inject_key;
-    return hx_fingerprint(&gateway->fingerprinter, call->arguments, &gateway->part_limits, &ignore,
-                          &call->wanted.fingerprint, NULL);
-}
-
-static void fill_wanted(struct hx_call *call)
-{
-    struct hx_gateway *gateway = call->gateway;
-    const struct hx_gateway_options *options = &gateway->options;
-    struct hx_record *wanted = &call->wanted;
-    wanted->tenant = options->tenant;
-    wanted->principal = options->principal;
-    wanted->server = options->server;
-    wanted->tool = hx_span_cstr(call->tool->name);
-    wanted->created = wanted->updated = gateway->now;
-    wanted->contract = call->tool->rules.contract;
-    wanted->contract.tool_class = hx_tool_class_of(gateway, call->tool);
-    wanted->holder = gateway->ports.store->ops->owner(gateway->ports.store);
-    if (call->tool->rules.has_stored_arguments)
-        wanted->arguments = call->arguments;
-    hx_mint_id(gateway, &wanted->id);
-    hx_mint_id(gateway, &wanted->effect_key);
-    if (wanted->key_source == HX_KEY_NONE) {
-        char *text = hx_arena_alloc(&call->arena, HX_ID_TEXT_SIZE);
-        hx_assert(text != NULL);
-        hx_id_format(&wanted->id, text);
-        wanted->key = hx_span_cstr(text);
-    }
-    wanted->identity =
-        hx_record_identity(gateway->hasher, wanted, options->is_key_principal_scoped);
-    wanted->twin = hx_record_twin(gateway->hasher, wanted);
-}
-
 /* A client never uses an id twice in a session, so an equal call under an id that was just answered
  * is the transport's repeat of that one. */
 static void follow_transport_repeat(struct hx_call *call)
@@ -216,14 +109,14 @@ void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
                          "and readers would disagree about them.");
         return;
     }
-    const char *flaw = read_key(call, parsed);
+    const char *flaw = hx_intake_read_key(call, parsed);
     if (flaw == NULL)
-        flaw = read_times(call, parsed);
+        flaw = hx_intake_read_times(call, parsed);
     if (flaw != NULL) {
         hx_call_refuse(call, HX_ANSWER_KEY_INVALID, flaw);
         return;
     }
-    int rc = read_fingerprint(call);
+    int rc = hx_intake_read_fingerprint(call);
     if (rc != 0) {
         refuse_arguments(call, rc > 0 ? hx_fingerprint_outcome_text(rc)
                                       : "Refused, nothing was sent: out of memory.");
@@ -234,7 +127,7 @@ void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
         hx_call_refuse(call, HX_ANSWER_LEDGER_UNAVAILABLE, refusal);
         return;
     }
-    fill_wanted(call);
+    hx_intake_fill_wanted(call);
     follow_transport_repeat(call);
     hx_intake_note_overlap(call);
     enter_gate(call);

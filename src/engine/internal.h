@@ -8,6 +8,8 @@
  *   route    one request that we sent upstream under an id of our own
  *   ask      one request that we sent to the client under an id of our own
  *   gate     calls of one twin digest, decided one after the other
+ *
+ * style-ok: long on purpose, so that the objects and who points at whom are read in one place.
  */
 #ifndef HX_ENGINE_INTERNAL_H
 #define HX_ENGINE_INTERNAL_H
@@ -414,6 +416,11 @@ void hx_call_answer_error(struct hx_call *call, struct hx_span error);
 void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
                const struct hx_mcp_call *parsed, struct hx_tool *tool);
 void hx_intake_again(struct hx_call *call);
+/* intake_read.c: NULL, or what is wrong. */
+const char *hx_intake_read_key(struct hx_call *call, const struct hx_mcp_call *parsed);
+const char *hx_intake_read_times(struct hx_call *call, const struct hx_mcp_call *parsed);
+int hx_intake_read_fingerprint(struct hx_call *call);
+void hx_intake_fill_wanted(struct hx_call *call);
 void hx_intake_note_overlap(struct hx_call *call);
 void hx_intake_find(struct hx_call *call);
 void hx_intake_begin_new(struct hx_call *call);

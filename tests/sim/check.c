@@ -305,6 +305,13 @@ void sim_check_act(struct sim *sim, struct sim_run *run)
     if (!is_new)
         return;
     intent->effects++;
+    for (uint32_t i = 1; i <= sim->intent_count; i++) {
+        const struct sim_intent *other = sim_intent_get(sim, i);
+        if (other != intent && other->group == intent->group && other->tool == intent->tool &&
+            other->key[0] == '\0' && intent->key[0] == '\0' && other->effects > 0 &&
+            other->began == intent->began)
+            sim_mark(sim, SIM_PARALLEL);
+    }
     if (intent->key[0] != '\0' && intent->effects > 1 + intent->allowed_more)
         sim_fail(sim, "key %s acted %u times", intent->key, intent->effects);
     check_group(sim, intent);

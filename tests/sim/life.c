@@ -8,6 +8,8 @@ static void tell(void *context, enum hx_tell tell_level, const char *event, cons
 {
     struct sim_life *life = context;
     (void)tell_level;
+    if (strcmp(event, "answer_lost") == 0)
+        sim_mark(life->sim, SIM_TAKEN_BACK);
     sim_trace(life->sim, "  life %u: %s %s", life->number, event, pairs);
 }
 
