@@ -326,7 +326,7 @@ bool hx_gateway_has_live_waiter(struct hx_gateway *gateway, const struct hx_id *
 
 bool hx_gateway_had_server(const struct hx_gateway *gateway)
 {
-    return gateway->link.has_spoken;
+    return gateway->link.has_spoken || gateway->initialize_message.len == 0;
 }
 
 uint64_t hx_gateway_counter(const struct hx_gateway *gateway, enum hx_counter counter)

@@ -50,7 +50,7 @@ bool hx_gateway_is_draining(const struct hx_gateway *gateway);
 /* Does somebody still wait here for this operation, and could he read an answer right now? */
 bool hx_gateway_has_live_waiter(struct hx_gateway *gateway, const struct hx_id *operation);
 
-/* True once the server has said anything that was a message. */
+/* False when the client shook hands and the server never said anything that was a message. */
 bool hx_gateway_had_server(const struct hx_gateway *gateway);
 
 uint64_t hx_gateway_counter(const struct hx_gateway *gateway, enum hx_counter counter);
