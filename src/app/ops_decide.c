@@ -189,6 +189,18 @@ static int say_ended(const struct hx_verdict *verdict, struct hx_buf *ret_words)
     }
 }
 
+/* The ledger's own sentence may have its full stop; ours gets one when it is printed. */
+static void say_unavailable(const struct hx_verdict *verdict, struct hx_buf *ret_words)
+{
+    size_t len = strlen(verdict->error);
+    if (len > 0 && verdict->error[len - 1] == '.')
+        len--;
+    const char *what = verdict->is_in_doubt
+                           ? "it is not known whether this was written; look with hapax ops show"
+                           : "not applied, nothing was written";
+    (void)hx_buf_printf(ret_words, "%s: %.*s", what, (int)len, verdict->error);
+}
+
 static int say(struct hx_ops *ops, const struct hx_verdict *verdict, struct hx_buf *ret_words)
 {
     switch (verdict->answer) {
@@ -205,12 +217,7 @@ static int say(struct hx_ops *ops, const struct hx_verdict *verdict, struct hx_b
             explain_refusal(ops, verdict, ret_words);
         return HX_EXIT_FAILED;
     case HX_ANSWER_LEDGER_UNAVAILABLE:
-        (void)hx_buf_printf(
-            ret_words, "%s: %s",
-            verdict->is_in_doubt
-                ? "it is not known whether this was written; look with hapax ops show"
-                : "not applied, nothing was written",
-            verdict->error);
+        say_unavailable(verdict, ret_words);
         return HX_EXIT_FAILED;
     default:
         return say_ended(verdict, ret_words);

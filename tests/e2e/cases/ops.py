@@ -364,6 +364,24 @@ def many_decide(t, w):
     t.equal(len(t.operations()), 2, "one successor")
 
 
+@ops("a_ledger_that_cannot_be_written")
+def locked_ledger(t, w):
+    """Another program holds the ledger: looking works, a decision says that nothing was written."""
+    _, ident = unknown(t, w)
+    o = Operator(t)
+    holder = sqlite3.connect(t.database(), isolation_level=None)
+    try:
+        holder.execute("BEGIN IMMEDIATE")
+        t.equal(len(o.listed()), 1, "a list")
+        _, err = o.run("resolve", ident, "again", status=NOT_APPLIED)
+        t.true("nothing was written" in err and ".." not in err, f"said: {err}")
+    finally:
+        holder.rollback()
+        holder.close()
+    t.equal(len(t.operations()), 1, "no successor")
+    o.run("resolve", ident, "again")
+
+
 @ops("what_a_dead_gateway_left")
 def dead_gateway(t, w):
     """The keeper was killed and no other runs: the operator can settle it all the same."""
