@@ -370,6 +370,37 @@ static void adoption_is_compared_and_set(void **state)
     free_request(request);
 }
 
+static void a_keyless_row_may_be_given_a_key_once(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record row = keyless(world, 0, 1);
+    struct hx_record taken = world_record(world, 0, 2);
+    struct hx_record named = world_record(world, 0, 3);
+    must_insert(store, &row);
+    must_insert(store, &taken);
+    taken.id = named.id = row.id;
+    const struct hx_record *names[] = {&taken, &named, &named};
+    static const enum hx_store_result expected[] = {HX_STORE_STALE, HX_STORE_DONE, HX_STORE_DONE};
+    for (int i = 0; i < 3; i++) {
+        struct hx_store_request *request = hx_store_request_new(HX_STORE_TOUCH, NULL);
+        request->record = *names[i];
+        request->touch.rekey = true;
+        world_run(store, request);
+        assert_result(request, expected[i]);
+        free_request(request);
+    }
+    struct hx_store_request *request = world_find(store, &named, true, false);
+    assert_int_equal(request->record_count, 1);
+    assert_memory_equal(&request->records[0].record.id, &row.id, sizeof(row.id));
+    assert_spans_equal(request->records[0].record.key, named.key);
+    assert_int_equal(request->records[0].record.key_source, HX_KEY_META);
+    free_request(request);
+    request = world_find(store, &row, true, false);
+    assert_int_equal(request->record_count, 0);
+    free_request(request);
+}
+
 static void successor_comes_in_the_same_commit(void **state)
 {
     struct world *world = *state;
@@ -814,6 +845,7 @@ int main(void)
         BOTH(twins_are_bounded),
         BOTH(cooling_leaves_the_twin_index),
         BOTH(adoption_is_compared_and_set),
+        BOTH(a_keyless_row_may_be_given_a_key_once),
         BOTH(successor_comes_in_the_same_commit),
         BOTH(flags_only_grow),
         BOTH(completions_keep_their_order),

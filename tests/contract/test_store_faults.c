@@ -225,6 +225,16 @@ static void a_lost_answer_is_read_back(void **state)
     note->note = HX_SPAN_LIT("{}");
     lost = 1;
     assert_int_equal(result_of(world_run(store, note)), HX_STORE_DONE);
+    struct hx_record keyless = world_record(world, 0, 3);
+    keyless.key_source = HX_KEY_NONE;
+    keyless.identity = hx_record_identity(world->hasher, &keyless, false);
+    assert_int_equal(result_of(world_insert(store, &keyless)), HX_STORE_DONE);
+    struct hx_store_request *rekey = hx_store_request_new(HX_STORE_TOUCH, NULL);
+    rekey->record = world_record(world, 0, 4);
+    rekey->record.id = keyless.id;
+    rekey->touch.rekey = true;
+    lost = 1;
+    assert_int_equal(result_of(world_run(store, rekey)), HX_STORE_DONE);
     struct hx_store_request *batch[4];
     static const enum hx_store_kind kinds[] = {HX_STORE_FIND, HX_STORE_TOUCH, HX_STORE_UPDATE,
                                                HX_STORE_INSERT};

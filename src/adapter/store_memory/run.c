@@ -203,39 +203,45 @@ static void run_mark(struct hx_memory_store *store, struct hx_store_request *req
         row->record.first_mark = mark->marked_at;
 }
 
-/* Identity and key are spans, which no undo keeps: this write is synced at once. */
-static void rekey_row(struct hx_memory_ledger *ledger, struct hx_memory_row *row,
-                      const struct hx_record *wanted)
+/* A keyless row becomes known under a caller's key. False when another row has that name. */
+static bool rekey_row(struct hx_memory_ledger *ledger, struct hx_memory_row *row,
+                      const struct hx_record *named)
 {
-    struct hx_record *record = &row->record;
-    span_drop(&record->key);
-    record->key = span_own(wanted->key);
-    record->key_source = wanted->key_source;
-    record->identity = wanted->identity;
-    record->first_sent = wanted->first_sent;
-    hx_memory_synced(ledger);
+    for (size_t i = 0; i < ledger->row_count; i++) {
+        const struct hx_record *other = &ledger->rows[i].record;
+        if (hx_digest_eq(&other->identity, &named->identity) &&
+            other->generation == named->generation)
+            return &ledger->rows[i] == row;
+    }
+    if (row->record.key_source != HX_KEY_NONE)
+        return true;
+    span_drop(&row->record.key);
+    row->record.key = span_own(named->key);
+    row->record.key_source = named->key_source;
+    row->record.identity = named->identity;
+    row->record.first_sent = named->first_sent;
+    return true;
 }
 
 static void run_touch(struct hx_memory_store *store, struct hx_store_request *request)
 {
     struct hx_memory_row *row = hx_memory_row_by_id(store->ledger, &request->record.id);
     const struct hx_store_touch *touch = &request->touch;
-    if (row == NULL ||
-        (touch->expect_adoptions && row->record.adoptions != touch->seen_adoptions)) {
+    bool is_stale =
+        row == NULL || (touch->expect_adoptions && row->record.adoptions != touch->seen_adoptions);
+    if (!is_stale && touch->rekey)
+        is_stale = !rekey_row(store->ledger, row, &request->record);
+    if (is_stale) {
         request->result = HX_STORE_STALE;
         if (row != NULL)
             hx_memory_find_row(store, request, row);
         return;
     }
-    bool is_rekeyed = touch->rekey && row->record.key_source == HX_KEY_NONE;
-    if (is_rekeyed && hx_memory_row_by_identity(store->ledger, &request->record.identity) != NULL) {
-        request->result = HX_STORE_STALE;
-        hx_memory_find_row(store, request, row);
-        return;
-    }
-    if (is_rekeyed)
-        rekey_row(store->ledger, row, &request->record);
-    keep_undo(store->ledger, row);
+    /* A new name is synced, and with it all that came before: no undo may hold the old one. */
+    if (touch->rekey)
+        hx_memory_synced(store->ledger);
+    else
+        keep_undo(store->ledger, row);
     struct hx_record *record = &row->record;
     uint32_t sent = record->sent_count + touch->add_sent;
     record->repeats += touch->add_repeats;

@@ -198,8 +198,9 @@ static int is_in_history(struct hx_ledger *ledger, const struct hx_store_request
         return -1;
     if (request->kind == HX_STORE_INSERT)
         return *ret_rc;
+    bool is_rekey = request->kind == HX_STORE_TOUCH && request->touch.rekey;
     if (request->kind != HX_STORE_UPDATE && request->kind != HX_STORE_MARK &&
-        request->kind != HX_STORE_NOTE)
+        request->kind != HX_STORE_NOTE && !is_rekey)
         return -1;
     sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_HISTORY_PROOF);
     if (stmt == NULL || *ret_rc == 0) {
@@ -209,6 +210,7 @@ static int is_in_history(struct hx_ledger *ledger, const struct hx_store_request
     /* A mark and a note leave the fence as it was, and others may have raised it since. */
     static const enum hx_history_kind kinds[] = {[HX_STORE_UPDATE] = HX_HISTORY_UPDATE,
                                                  [HX_STORE_MARK] = HX_HISTORY_MARK,
+                                                 [HX_STORE_TOUCH] = HX_HISTORY_NOTE,
                                                  [HX_STORE_NOTE] = HX_HISTORY_NOTE};
     uint64_t fence = request->kind == HX_STORE_UPDATE ? request->record.fence : head.fence;
     if (request->kind == HX_STORE_MARK)

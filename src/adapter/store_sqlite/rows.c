@@ -363,7 +363,11 @@ int hx_row_rekey(struct hx_ledger *ledger, const struct hx_row_head *head,
     sqlite3_bind_blob(stmt, 4, record->key.ptr, (int)record->key.len, SQLITE_STATIC);
     sqlite3_bind_int(stmt, 5, record->key_source);
     sqlite3_bind_int64(stmt, 6, record->first_sent.ms);
-    return HX_TRACE(hx_ledger_run(ledger, stmt));
+    int rc = hx_ledger_run(ledger, stmt);
+    /* The row's name changes but once; the line also proves it when the commit is in doubt. */
+    if (rc == 0)
+        rc = hx_row_note(ledger, head, HX_HISTORY_NOTE, HX_SPAN_LIT("{\"what\":\"key_given\"}"));
+    return HX_TRACE(rc);
 }
 
 int hx_row_touch(struct hx_ledger *ledger, const struct hx_row_head *head,
