@@ -7,12 +7,12 @@
 
 #include <errno.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "base/alloc.h"
 
 enum {
-    BATCH_MESSAGES = 16,
+    MESSAGE_PARTS = 3,
+    BATCH_PARTS = 32,
     /* One peer's share of a turn. */
     TURN_BYTES = 1 << 20
 };
@@ -20,8 +20,10 @@ enum {
 struct message {
     struct hx_list node;
     uint64_t tag;
-    struct hx_buf line; /* owned; without its newline */
-    size_t offset;      /* taken by the kernel, newline included */
+    struct hx_buf prefix; /* owned */
+    struct hx_buf body;   /* owned; a line is without its newline */
+    struct hx_span suffix;
+    size_t offset; /* taken by the kernel, of all three parts */
 };
 
 static struct message *message_of(struct hx_list *node)
@@ -31,14 +33,15 @@ static struct message *message_of(struct hx_list *node)
 
 static size_t message_size(const struct message *message)
 {
-    return message->line.len + 1;
+    return message->prefix.len + message->body.len + message->suffix.len;
 }
 
 static void drop(struct hx_outgoing *out, struct message *message)
 {
     hx_list_unlink(&message->node);
     out->queued_bytes -= message_size(message) - message->offset;
-    hx_buf_fini(&message->line);
+    hx_buf_fini(&message->prefix);
+    hx_buf_fini(&message->body);
     hx_free(message);
 }
 
@@ -57,32 +60,58 @@ void hx_outgoing_fini(struct hx_outgoing *out)
         drop(out, message_of(node));
 }
 
-void hx_outgoing_add(struct hx_outgoing *out, struct hx_buf *line, uint64_t tag)
+static void take_part(struct hx_buf *to, struct hx_buf *from)
+{
+    if (from == NULL)
+        return;
+    *to = *from;
+    hx_buf_init(from, from->len_max);
+}
+
+void hx_outgoing_add_parts(struct hx_outgoing *out, struct hx_buf *prefix, struct hx_buf *body,
+                           struct hx_span suffix, uint64_t tag)
 {
     struct message *message = hx_new(struct message);
 
     message->tag = tag;
-    message->line = *line;
-    hx_buf_init(line, line->len_max);
+    message->suffix = suffix;
+    take_part(&message->prefix, prefix);
+    take_part(&message->body, body);
+    hx_assert(message_size(message) > 0);
     hx_list_append(&out->messages, &message->node);
     out->queued_bytes += message_size(message);
 }
 
+void hx_outgoing_add(struct hx_outgoing *out, struct hx_buf *line, uint64_t tag)
+{
+    hx_outgoing_add_parts(out, NULL, line, HX_SPAN_LIT("\n"), tag);
+}
+
+/* Adds what is left of `part` behind its first *skip bytes, which are taken off *skip. */
+static size_t gather_part(struct hx_span part, size_t *skip, struct iovec *ret_part)
+{
+    size_t skipped = *skip < part.len ? *skip : part.len;
+
+    *skip -= skipped;
+    if (skipped == part.len)
+        return 0;
+    /* writev() takes no const; it does not write here. */
+    *ret_part = (struct iovec){(void *)(uintptr_t)(part.ptr + skipped), part.len - skipped};
+    return 1;
+}
+
 static size_t gather(const struct hx_outgoing *out, struct iovec *parts)
 {
-    static const char newline = '\n';
     size_t count = 0;
 
     hx_list_for_each (node, &out->messages) {
         struct message *message = message_of(node);
-        if (count + 2 > BATCH_MESSAGES * 2)
+        size_t skip = message->offset;
+        if (count + MESSAGE_PARTS > BATCH_PARTS)
             break;
-        if (message->offset < message->line.len) {
-            parts[count++] = (struct iovec){message->line.data + message->offset,
-                                            message->line.len - message->offset};
-        }
-        /* writev() takes no const; it does not write here. */
-        parts[count++] = (struct iovec){(void *)(uintptr_t)&newline, 1};
+        count += gather_part(hx_buf_span(&message->prefix), &skip, parts + count);
+        count += gather_part(hx_buf_span(&message->body), &skip, parts + count);
+        count += gather_part(message->suffix, &skip, parts + count);
     }
     return count;
 }
@@ -114,6 +143,8 @@ static ssize_t write_parts(const struct hx_outgoing *out, int fd, struct iovec *
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
     ssize_t sent;
 
+    if (out->write != NULL)
+        return out->write(out->write_arg, parts, count);
     do {
         if (out->is_socket)
             sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -127,12 +158,15 @@ int hx_outgoing_write(struct hx_outgoing *out, int fd)
 {
     uint64_t stop_at = out->written_bytes + TURN_BYTES;
 
+    out->is_share_used = false;
     while (!hx_list_is_empty(&out->messages)) {
-        struct iovec parts[BATCH_MESSAGES * 2];
+        struct iovec parts[BATCH_PARTS];
         ssize_t sent;
 
-        if (out->written_bytes >= stop_at)
+        if (out->written_bytes >= stop_at) {
+            out->is_share_used = true;
             return HX_OUTGOING_BLOCKED;
+        }
         sent = write_parts(out, fd, parts, gather(out, parts));
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return HX_OUTGOING_BLOCKED;

@@ -10,10 +10,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
 
 #include "base/assert.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/span.h"
 
 enum hx_outgoing_fate {
     HX_OUTGOING_FIRST_BYTE, /* at least one byte was taken; a final fate follows */
@@ -27,7 +30,12 @@ struct hx_outgoing {
     uint64_t queued_bytes;   /* newlines included */
     uint64_t written_bytes;  /* since init */
     bool is_socket;
-    int broken_errno; /* why BROKEN was returned */
+    bool is_share_used; /* BLOCKED was returned for that alone: the kernel would take more */
+    int broken_errno;   /* why BROKEN was returned */
+    /* Instead of the kernel, when set: writes like writev(), with EAGAIN, and never blocks. The
+     * same bytes are offered again until they are taken, perhaps with more behind them. */
+    ssize_t (*write)(void *arg, const struct iovec *parts, size_t count);
+    void *write_arg;
     void (*fate)(void *arg, uint64_t tag, enum hx_outgoing_fate fate);
     void *arg;
 };
@@ -45,6 +53,10 @@ void hx_outgoing_init(struct hx_outgoing *out, bool is_socket,
 void hx_outgoing_fini(struct hx_outgoing *out);
 /* Takes the content of `line`, which is empty afterwards; a newline is added. */
 void hx_outgoing_add(struct hx_outgoing *out, struct hx_buf *line, uint64_t tag);
+/* A message of three parts: takes the content of `prefix` and `body`, each of which may be NULL;
+ * `suffix` lives as long as the queue. Not empty altogether. */
+void hx_outgoing_add_parts(struct hx_outgoing *out, struct hx_buf *prefix, struct hx_buf *body,
+                           struct hx_span suffix, uint64_t tag);
 /* 0 when everything is written, else one of the two above. `fd` must not block, unless it is a
  * socket (which is never waited for). */
 int hx_outgoing_write(struct hx_outgoing *out, int fd) HX_MUST_CHECK;
