@@ -55,6 +55,8 @@ struct keeper {
     char ledger_path[HX_LEDGER_PATH_MAX];
     char transport_dir[HX_LEDGER_PATH_MAX];
     char server_name[256];
+    char ops_options[HX_LEDGER_PATH_MAX +
+                     16]; /* empty when the ledger is where ops looks by itself */
     char principal[32];
     bool has_dropped_stderr;
     unsigned term_count;
@@ -188,6 +190,7 @@ static struct hx_gateway_options gateway_options(struct keeper *keeper)
         .tenant = HX_SPAN_LIT("local"),
         .principal = hx_span_cstr(keeper->principal),
         .server = hx_span_cstr(keeper->server_name),
+        .ops_options = hx_span_cstr(keeper->ops_options),
         .hints = hints[settings->hints - HX_CHOICE_hints_READ_ONLY],
         .is_key_principal_scoped = settings->key_scope == HX_CHOICE_key_scope_PRINCIPAL,
         .is_sep3182_strict = settings->sep3182 == HX_CHOICE_sep3182_STRICT,
@@ -286,6 +289,9 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
         fprintf(stderr, "hapax run: the log cannot be opened: %s.\n", hx_fault_last()->text);
     snprintf(keeper->principal, sizeof(keeper->principal), "%lu", (unsigned long)getuid());
     name_server(keeper);
+    if (keeper->settings->ledger != NULL)
+        snprintf(keeper->ops_options, sizeof(keeper->ops_options), "--ledger %s",
+                 keeper->settings->ledger);
     keeper->loop = hx_loop_new(&(struct hx_loop_clock){hx_clock_os_mono, NULL});
     if (keeper->loop == NULL) {
         fprintf(stderr, "hapax run: %s.\n", hx_fault_last()->text);

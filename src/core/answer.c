@@ -50,6 +50,11 @@ bool hx_op_move_is_allowed(enum hx_op_state from, enum hx_op_state to)
     return false;
 }
 
+bool hx_op_may_become(enum hx_op_state from, enum hx_op_state to)
+{
+    return from == to || hx_op_move_is_allowed(from, to);
+}
+
 bool hx_op_is_possible(enum hx_op_state state, enum hx_op_phase phase)
 {
     switch (phase) {
@@ -86,8 +91,7 @@ static void check_write(const struct hx_op *op)
     check_immutable(&op->durable, next);
     /* INV-7: whoever writes holds the fence or raises it. */
     hx_assert(next->fence >= op->durable.fence);
-    bool is_same_state = next->state == op->durable.state;
-    hx_assert(is_same_state || hx_op_move_is_allowed(op->durable.state, next->state));
+    hx_assert(hx_op_may_become(op->durable.state, next->state));
     /* INV-5: what was not proved not to have happened is not called failed. INV-3: success is an
      * outcome. Both are facts of the states, which hx_record_flaw() checks; so is INV-8. */
 }

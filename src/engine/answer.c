@@ -90,11 +90,14 @@ static void write_operation(struct hx_buf *out, const struct hx_call *call, enum
     hx_json_close_object(&writer);
 }
 
-static void add_command(struct hx_buf *out, const struct hx_record *record)
+static void add_command(struct hx_buf *out, const struct hx_call *call,
+                        const struct hx_record *record)
 {
     char id[HX_ID_TEXT_SIZE];
+    struct hx_span options = call->gateway->options.ops_options;
     hx_id_format(&record->id, id);
-    (void)hx_buf_printf(out, " To settle it: hapax ops resolve %s (happened | absent | again)", id);
+    (void)hx_buf_printf(out, " To settle it: hapax ops resolve %s happened|absent|again%s%.*s", id,
+                        options.len > 0 ? " " : "", HX_SPAN_FMT(options));
 }
 
 static void write_sentence(struct hx_buf *out, const struct hx_call *call, enum hx_answer answer,
@@ -104,7 +107,7 @@ static void write_sentence(struct hx_buf *out, const struct hx_call *call, enum 
     if (detail != NULL)
         (void)hx_buf_printf(out, " %s", detail);
     if (answer == HX_ANSWER_OUTCOME_UNKNOWN && record != NULL)
-        add_command(out, record);
+        add_command(out, call, record);
     if (answer == HX_ANSWER_UPSTREAM_UNAVAILABLE)
         hx_link_write_end(&call->gateway->link, out);
 }

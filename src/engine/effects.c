@@ -274,13 +274,17 @@ static void watch(struct hx_work *work, enum hx_event_type cause)
     hx_timer_arm(&gateway->timers, &work->poll, hx_mono_after(gateway->now.mono, wait_ms));
 }
 
-static void cancel_upstream(struct hx_work *work)
+static void note_cancel(struct hx_work *work)
 {
-    struct hx_gateway *gateway = work->gateway;
-    struct hx_store_request *request = hx_store_make(gateway, HX_STORE_TOUCH);
+    struct hx_store_request *request = hx_store_make(work->gateway, HX_STORE_TOUCH);
     request->record.id = work->op.durable.id;
     request->touch.set_cancel_requested = true;
-    hx_store_submit_quiet(gateway, request);
+    hx_store_submit_quiet(work->gateway, request);
+}
+
+void hx_work_cancel_upstream(struct hx_work *work)
+{
+    struct hx_gateway *gateway = work->gateway;
     bool may_forward = work->tool->rules.contract.cancel_upstream != HX_CANCEL_UPSTREAM_NEVER &&
                        work->route != NULL;
     if (!may_forward || work->is_cancel_forwarded)
@@ -351,7 +355,8 @@ void hx_effect_run(struct hx_work *work, const struct hx_effect *effect,
                      hx_mono_after(gateway->now.mono, effect->delay_ms));
         return;
     case HX_DO_CANCEL_UPSTREAM:
-        cancel_upstream(work);
+        note_cancel(work);
+        hx_work_cancel_upstream(work);
         return;
     case HX_DO_LADDER:
         return; /* the sweeper looks at every unknown operation */

@@ -438,6 +438,8 @@ void hx_call_forget(struct hx_call *call);
 void hx_intake_ask_neighbours(struct hx_call *call);
 
 /* work.c: operations in hand; limits.c: their clocks; work_ledger.c: what the ledger answers. */
+/* Forwards a cancel to the tool, once, if its contract allows that. */
+void hx_work_cancel_upstream(struct hx_work *work);
 bool hx_is_row_sound(struct hx_gateway *gateway, const struct hx_record *record);
 void hx_work_set_timers(struct hx_work *work);
 struct hx_span hx_work_keep_span(struct hx_work *work, struct hx_span span);

@@ -49,6 +49,7 @@ struct hx_gateway_options {
     struct hx_span tenant;
     struct hx_span principal;
     struct hx_span server;
+    struct hx_span ops_options; /* what a person must add to "hapax ops …" to read this ledger */
     enum hx_hints hints;
     bool is_key_principal_scoped;
     bool is_sep3182_strict;

@@ -9,7 +9,9 @@ enum { POLL_MS = 200 };
 
 void hx_work_read_again(struct hx_work *work)
 {
-    if (work->is_reading || work->op.phase != HX_PHASE_IDLE)
+    /* With an attempt in hand the row is ours; all it can tell is that somebody asks for a cancel. */
+    bool is_readable = work->op.phase == HX_PHASE_IDLE || hx_work_has_attempt(work);
+    if (work->is_reading || !is_readable)
         return;
     struct hx_store_request *request = hx_store_make(work->gateway, HX_STORE_FIND);
     request->find_id = true;
@@ -41,6 +43,9 @@ void hx_work_found(struct hx_work *work, struct hx_store_request *done)
     struct hx_gateway *gateway = work->gateway;
     work->is_reading = false;
     hx_work_look_again_later(work);
+    if (hx_work_has_attempt(work) && done->record_count > 0 &&
+        done->records[0].record.is_cancel_requested)
+        hx_work_cancel_upstream(work);
     if (work->op.phase != HX_PHASE_IDLE)
         return;
     if (done->result != HX_STORE_DONE || done->record_count == 0) {

@@ -44,7 +44,8 @@ static int run_update(struct hx_ledger *ledger, struct hx_store_request *request
     if (rc < 0)
         return HX_TRACE(rc);
     bool is_stale = rc == 0 || head.fence != request->expected_fence ||
-                    (request->require_unmarked && head.is_marked);
+                    (request->require_unmarked && head.is_marked) ||
+                    !hx_op_may_become(head.state, request->record.state);
     if (!is_stale && request->has_second) {
         rc = hx_row_taken(ledger, &request->second, &taken);
         if (rc < 0)
