@@ -160,9 +160,6 @@ bool hx_op_is_possible(enum hx_op_state state, enum hx_op_phase phase);
 void hx_op_check(const struct hx_op *op);
 
 bool hx_op_move_is_allowed(enum hx_op_state from, enum hx_op_state to);
-/* May a row in state `from` be written in state `to`? The store asks this too, so that not even a writer
- * who is wrong about the fence can change a final state (I4). */
-bool hx_op_may_become(enum hx_op_state from, enum hx_op_state to);
 const char *hx_op_phase_name(enum hx_op_phase phase);
 const char *hx_event_name(enum hx_event_type type);
 const char *hx_effect_name(enum hx_effect_type type);

@@ -7,7 +7,6 @@
 
 #include "adapter/store_memory/ledger.h"
 #include "base/alloc.h"
-#include "core/op.h"
 
 static struct hx_span span_own(struct hx_span span)
 {
