@@ -272,6 +272,7 @@ static void take_cancel(struct hx_gateway *gateway, const struct hx_rpc_msg *msg
         struct hx_delivery_note *note = hx_delivery_find(gateway, &cancelled.request_id);
         if (note != NULL)
             hx_delivery_take_back(gateway, note);
+        (void)hx_batch_withdraw(gateway, &cancelled.request_id);
         return;
     }
     if (request->kind == HX_REQUEST_INITIALIZE)

@@ -38,6 +38,8 @@ struct hx_delivery_note *hx_delivery_new(struct hx_gateway *gateway, struct hx_c
 
 void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note)
 {
+    if (note->wanted == HX_RECEIPT_LOST)
+        gateway->losses_open--;
     hx_list_unlink(&note->node);
     hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
     hx_map_remove(&gateway->answered, &note->by_id);
@@ -118,13 +120,29 @@ void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *
     if (note->wanted == HX_RECEIPT_LOST)
         return;
     note->wanted = HX_RECEIPT_LOST;
+    gateway->losses_open++;
     hx_tell(gateway, HX_TELL_INFO, "answer_lost", "reason=taken_back");
     /* The request is answered no more: a cancel or a repeat of it is a new matter. */
     hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
     hx_map_remove(&gateway->answered, &note->by_id);
-    if (note->batch_answer != NULL)
-        hx_batch_withdraw(note->batch_answer);
     store_receipt(gateway, note);
+}
+
+bool hx_delivery_find_loss(struct hx_gateway *gateway, const struct hx_digest *twin,
+                           struct hx_digest *ret_identity)
+{
+    if (gateway->losses_open == 0)
+        return false;
+    hx_list_for_each (node, &gateway->deliveries) {
+        const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
+        bool is_open_loss = note->wanted == HX_RECEIPT_LOST && note->stored != HX_RECEIPT_LOST;
+        if (is_open_loss && note->cold_record.key_source == HX_KEY_NONE &&
+            hx_digest_eq(&note->cold_record.twin, twin)) {
+            *ret_identity = note->cold_record.identity;
+            return true;
+        }
+    }
+    return false;
 }
 
 bool hx_delivery_is_live(struct hx_gateway *gateway, const struct hx_id *operation)

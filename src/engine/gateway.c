@@ -43,6 +43,7 @@ static void init_maps(struct hx_gateway *gateway)
     hx_map_init(&gateway->asks_by_id, secret);
     hx_map_init(&gateway->deliveries_by_tag, secret);
     hx_map_init(&gateway->answered, secret);
+    hx_map_init(&gateway->batch_answers, secret);
     hx_map_init(&gateway->tools, secret);
     hx_map_init(&gateway->works_by_id, secret);
     hx_map_init(&gateway->gates, secret);
@@ -53,6 +54,11 @@ static void init_maps(struct hx_gateway *gateway)
 static void on_drain_limit(struct hx_timer *timer)
 {
     hx_gateway_stop(hx_container_of(timer, struct hx_gateway, drain_limit));
+}
+
+static void on_leave_limit(struct hx_timer *timer)
+{
+    hx_container_of(timer, struct hx_gateway, leave_limit)->must_leave = true;
 }
 
 struct hx_gateway *hx_gateway_new(const struct hx_gateway_options *options,
@@ -89,6 +95,7 @@ struct hx_gateway *hx_gateway_new(const struct hx_gateway_options *options,
     hx_buf_init(&gateway->level_message, options->message_max);
     gateway->era = hx_mcp_facts(HX_MCP_UNKNOWN);
     gateway->drain_limit.fire = on_drain_limit;
+    gateway->leave_limit.fire = on_leave_limit;
     gateway->next_tag = 1;
     mint_secret(gateway, gateway->ask_secret);
     mint_secret(gateway, gateway->token_secret);
@@ -143,10 +150,11 @@ struct hx_gateway *hx_gateway_free(struct hx_gateway *gateway)
     hx_buf_fini(&gateway->initialize_message);
     hx_buf_fini(&gateway->initialized_message);
     hx_buf_fini(&gateway->level_message);
-    struct hx_map *maps[] = {
-        &gateway->requests_by_id, &gateway->asks_by_id, &gateway->deliveries_by_tag,
-        &gateway->answered,       &gateway->tools,      &gateway->works_by_id,
-        &gateway->gates,          &gateway->questions,  &gateway->link.routes};
+    struct hx_map *maps[] = {&gateway->batch_answers, &gateway->requests_by_id,
+                             &gateway->asks_by_id,    &gateway->deliveries_by_tag,
+                             &gateway->answered,      &gateway->tools,
+                             &gateway->works_by_id,   &gateway->gates,
+                             &gateway->questions,     &gateway->link.routes};
     for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
         hx_map_fini(maps[i]);
     gateway->magic = 0;
@@ -240,6 +248,32 @@ static void finish_when_idle(struct hx_gateway *gateway)
         hx_link_stop(gateway);
 }
 
+static bool has_unsaved(const struct hx_gateway *gateway)
+{
+    bool is_unsaved = gateway->quiet_failed_count > 0;
+    hx_list_for_each (node, &gateway->deliveries) {
+        const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
+        is_unsaved |= note->wanted != note->stored;
+    }
+    return is_unsaved;
+}
+
+static bool is_leaving(const struct hx_gateway *gateway)
+{
+    return (gateway->is_draining || gateway->is_input_over) && gateway->link.state == HX_LINK_DOWN;
+}
+
+/* What became of the last answers decides what a repeat through another process means, so a ledger
+ * that is full for a moment is waited for; but not for ever. */
+static void keep_receipts(struct hx_gateway *gateway)
+{
+    const int64_t limit_ms = 10 * 1000;
+    bool is_waiting = is_leaving(gateway) && has_unsaved(gateway) && !gateway->must_leave;
+    if (is_waiting && !hx_timer_is_armed(&gateway->leave_limit))
+        hx_timer_arm(&gateway->timers, &gateway->leave_limit,
+                     hx_mono_after(gateway->now.mono, limit_ms));
+}
+
 int64_t hx_gateway_turn(struct hx_gateway *gateway)
 {
     /* Bounded, so that a chatty peer cannot keep the turn from ending. */
@@ -265,6 +299,7 @@ int64_t hx_gateway_turn(struct hx_gateway *gateway)
     hx_delivery_forget_old(gateway);
     apply_back_pressure(gateway);
     finish_when_idle(gateway);
+    keep_receipts(gateway);
     store->ops->flush(store);
     hx_arena_reset(&gateway->arena);
     return had_any ? 0 : hx_timers_wait_ms(&gateway->timers, gateway->now.mono);
@@ -300,12 +335,11 @@ void hx_gateway_stop(struct hx_gateway *gateway)
 
 bool hx_gateway_is_done(const struct hx_gateway *gateway)
 {
-    bool is_leaving = gateway->is_draining || gateway->is_input_over;
     bool has_answers = !gateway->is_client_gone &&
                        gateway->ports.downstream->ops->queued_bytes(gateway->ports.downstream) > 0;
-    return is_leaving && gateway->link.state == HX_LINK_DOWN && gateway->store_open == 0 &&
-           hx_list_is_empty(&gateway->lazy) && !has_answers &&
-           (gateway->is_client_gone || gateway->request_count == 0);
+    return is_leaving(gateway) && gateway->store_open == 0 &&
+           (gateway->must_leave || !has_unsaved(gateway)) && hx_list_is_empty(&gateway->lazy) &&
+           !has_answers && (gateway->is_client_gone || gateway->request_count == 0);
 }
 
 bool hx_gateway_is_draining(const struct hx_gateway *gateway)

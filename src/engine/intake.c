@@ -213,6 +213,8 @@ void hx_intake_leave_gate(struct hx_call *call)
     call->gate = NULL;
     if (gate == NULL || gate->inside != call)
         return;
+    if (call->has_gone)
+        hx_intake_tell_overlap(call, gate);
     struct hx_list *node = hx_list_take_first(&gate->waiting);
     gate->inside = node ? hx_container_of(node, struct hx_call, node) : NULL;
     if (gate->inside != NULL) {
@@ -279,6 +281,8 @@ void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candid
         work->facts = facts;
     }
     drop_found(call);
+    call->gone_to = work->op.durable.identity;
+    call->has_gone = true;
     hx_intake_leave_gate(call);
     go_to_work(call, work);
 }

@@ -45,6 +45,8 @@ struct hx_delivery_note;
 
 struct hx_batch_answer {
     struct hx_list node;
+    struct hx_map_node by_id; /* gateway->batch_answers */
+    struct hx_buf id_key;
     struct hx_buf line;
     struct hx_delivery_note *note; /* NULL when its fate does not matter */
 };
@@ -126,8 +128,11 @@ struct hx_call {
     struct hx_digest follow; /* identity to look under when `is_following` */
     bool is_following;
     struct hx_digest overlapped; /* identity of the equal operation whose waiter had, when this call
-                                    came, waited silently for long enough */
+                                    came, waited silently for long enough, or whose answer was lost
+                                    without the ledger knowing */
     bool has_overlapped;
+    struct hx_digest gone_to; /* identity of the operation that it was taken to */
+    bool has_gone;
     bool is_param_key; /* the key came as params.idempotencyKey */
 
     /* While it is decided. */
@@ -337,6 +342,8 @@ struct hx_gateway {
     uint32_t server_asks; /* of a person, on behalf of the server: clocks stand still */
     struct hx_list deliveries;
     struct hx_map deliveries_by_tag;
+    uint32_t losses_open;        /* notes of a loss that the ledger has not taken yet */
+    struct hx_map batch_answers; /* by the request's id: answered, and not sent yet */
     struct hx_map answered;
     uint64_t next_tag;
     uint64_t next_ask;
@@ -355,6 +362,8 @@ struct hx_gateway {
     struct hx_list subscriptions; /* struct hx_subscription */
     struct hx_mono drain_began;
     struct hx_timer drain_limit;
+    struct hx_timer leave_limit;
+    bool must_leave;
     struct hx_timer sweep;
 
     /* The server. */
@@ -402,8 +411,8 @@ void hx_reply_invalid(struct hx_gateway *gateway, struct hx_batch *batch,
                       const struct hx_rpc_msg *msg);
 void hx_send_client(struct hx_gateway *gateway, struct hx_buf *line, uint64_t tag);
 void hx_batch_release(struct hx_gateway *gateway, struct hx_batch *batch);
-/* Takes an answer out of a batch that has not left yet. */
-void hx_batch_withdraw(struct hx_batch_answer *answer);
+/* Takes an answer out of a batch that has not left yet; false when there is none to this id. */
+bool hx_batch_withdraw(struct hx_gateway *gateway, const struct hx_rpc_id *id);
 
 /* answer.c: what a call is told. Each ends the call and its request. */
 void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx_record *record);
@@ -422,6 +431,8 @@ const char *hx_intake_read_times(struct hx_call *call, const struct hx_mcp_call 
 int hx_intake_read_fingerprint(struct hx_call *call);
 void hx_intake_fill_wanted(struct hx_call *call);
 void hx_intake_note_overlap(struct hx_call *call);
+/* The same for calls that came while this one was still being decided. */
+void hx_intake_tell_overlap(const struct hx_call *call, struct hx_gate *gate);
 void hx_intake_find(struct hx_call *call);
 void hx_intake_begin_new(struct hx_call *call);
 void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candidate);
@@ -524,6 +535,9 @@ void hx_delivery_stored(struct hx_gateway *gateway, struct hx_delivery_note *not
                         enum hx_receipt receipt, enum hx_store_result result);
 /* Tells the ledger again what it did not take. */
 void hx_delivery_again(struct hx_gateway *gateway);
+/* An answer of such an operation was lost here, and the ledger has not taken that yet. */
+bool hx_delivery_find_loss(struct hx_gateway *gateway, const struct hx_digest *twin,
+                           struct hx_digest *ret_identity);
 /* Somebody has got the outcome of this operation from here, or can still get it. */
 bool hx_delivery_is_live(struct hx_gateway *gateway, const struct hx_id *operation);
 void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note);

@@ -18,11 +18,13 @@ void hx_send_client(struct hx_gateway *gateway, struct hx_buf *line, uint64_t ta
     hx_buf_fini(line);
 }
 
-static void answer_free(struct hx_batch_answer *answer)
+static void answer_free(struct hx_gateway *gateway, struct hx_batch_answer *answer)
 {
     if (answer->note != NULL)
         answer->note->batch_answer = NULL;
     hx_list_unlink(&answer->node);
+    hx_map_remove(&gateway->batch_answers, &answer->by_id);
+    hx_buf_fini(&answer->id_key);
     hx_buf_fini(&answer->line);
     hx_free(answer);
 }
@@ -69,31 +71,46 @@ void hx_batch_release(struct hx_gateway *gateway, struct hx_batch *batch)
     if (!hx_list_is_empty(&batch->answers))
         send_batch(gateway, batch);
     hx_list_for_each_safe (node, &batch->answers)
-        answer_free(hx_container_of(node, struct hx_batch_answer, node));
+        answer_free(gateway, hx_container_of(node, struct hx_batch_answer, node));
     hx_free(batch);
 }
 
-static void add_to_batch(struct hx_batch *batch, struct hx_buf *line, struct hx_delivery_note *note)
+/* `request` is NULL for what is no request. */
+static void add_to_batch(struct hx_gateway *gateway, struct hx_batch *batch,
+                         const struct hx_request *request, struct hx_buf *line,
+                         struct hx_delivery_note *note)
 {
     struct hx_batch_answer *answer = hx_new(struct hx_batch_answer);
     answer->line = *line;
     hx_buf_init(line, line->len_max);
+    hx_buf_init(&answer->id_key, HX_RPC_ID_MAX + 16);
     answer->note = note;
     if (note != NULL)
         note->batch_answer = answer;
     hx_list_append(&batch->answers, &answer->node);
+    if (request == NULL)
+        return;
+    (void)hx_buf_append_span(&answer->id_key, hx_buf_span(&request->id_key));
+    hx_map_insert(&gateway->batch_answers, &answer->by_id, hx_buf_span(&answer->id_key));
 }
 
-void hx_batch_withdraw(struct hx_batch_answer *answer)
+bool hx_batch_withdraw(struct hx_gateway *gateway, const struct hx_rpc_id *id)
 {
-    answer_free(answer);
+    struct hx_buf key;
+    hx_buf_init(&key, HX_RPC_ID_MAX + 16);
+    hx_rpc_id_key(id, &key);
+    struct hx_map_node *node = hx_map_find(&gateway->batch_answers, hx_buf_span(&key));
+    hx_buf_fini(&key);
+    if (node != NULL)
+        answer_free(gateway, hx_container_of(node, struct hx_batch_answer, by_id));
+    return node != NULL;
 }
 
 void hx_reply_line(struct hx_gateway *gateway, struct hx_request *request, struct hx_buf *line,
                    struct hx_delivery_note *note)
 {
     if (request->batch != NULL)
-        add_to_batch(request->batch, line, note);
+        add_to_batch(gateway, request->batch, request, line, note);
     else
         hx_send_client(gateway, line, note ? note->tag : gateway->next_tag++);
     hx_request_free(gateway, request);
@@ -125,7 +142,7 @@ void hx_reply_invalid(struct hx_gateway *gateway, struct hx_batch *batch,
                                hx_rpc_fault_code(msg->fault), hx_span_cstr(text), HX_SPAN_NONE) < 0)
         hx_tell(gateway, HX_TELL_ERROR, "answer_dropped", "reason=memory");
     if (batch != NULL)
-        add_to_batch(batch, &line, NULL);
+        add_to_batch(gateway, batch, NULL, &line, NULL);
     else
         hx_send_client(gateway, &line, gateway->next_tag++);
 }

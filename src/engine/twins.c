@@ -34,6 +34,7 @@ void hx_intake_note_overlap(struct hx_call *call)
     const struct hx_contract *contract = &call->wanted.contract;
     if (call->wanted.key_source != HX_KEY_NONE || contract->repeat != HX_REPEAT_LOST)
         return;
+    call->has_overlapped = hx_delivery_find_loss(gateway, &call->wanted.twin, &call->overlapped);
     hx_list_for_each (at, &gateway->works) {
         const struct hx_work *work = hx_container_of(at, struct hx_work, node);
         const struct hx_record *record = &work->op.durable;
@@ -47,6 +48,22 @@ void hx_intake_note_overlap(struct hx_call *call)
             call->has_overlapped = true;
             return;
         }
+    }
+}
+
+void hx_intake_tell_overlap(const struct hx_call *call, struct hx_gate *gate)
+{
+    hx_list_for_each (at, &gate->waiting) {
+        struct hx_call *later = hx_container_of(at, struct hx_call, node);
+        const struct hx_contract *contract = &later->wanted.contract;
+        bool is_repeat =
+            later->wanted.key_source == HX_KEY_NONE && call->wanted.key_source == HX_KEY_NONE &&
+            contract->repeat == HX_REPEAT_LOST &&
+            hx_mono_since_ms(later->arrived.mono, call->arrived.mono) >= contract->overlap_ms;
+        if (!is_repeat || later->has_overlapped)
+            continue;
+        later->overlapped = call->gone_to;
+        later->has_overlapped = true;
     }
 }
 

@@ -9,7 +9,8 @@ enum { POLL_MS = 200 };
 
 void hx_work_read_again(struct hx_work *work)
 {
-    /* With an attempt in hand the row is ours; all it can tell is that somebody asks for a cancel. */
+    /* With an attempt in hand the row is ours; all it can tell is that somebody asks for a
+     * cancel. */
     bool is_readable = work->op.phase == HX_PHASE_IDLE || hx_work_has_attempt(work);
     if (work->is_reading || !is_readable)
         return;

@@ -45,7 +45,8 @@ enum hx_store_kind {
      * next. */
     HX_STORE_FIND,
     /* Inserts `record` with its first attempt in one synced commit, provided that no row of the
-     * same identity and generation exists and (if `twin_guard` is set) that no hot row of the same
+     * same identity exists in this generation or a newer one (a row that became known under a key
+     * may have come from a successor) and (if `twin_guard` is set) that no hot row of the same
      * twin digest is newer than `twin_seen`; else STALE, with the records that FIND by identity
      * (and twin, if guarded) would give. Room for the outcome is reserved in the spool first. */
     HX_STORE_INSERT,

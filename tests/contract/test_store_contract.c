@@ -125,6 +125,15 @@ static void identity_and_generation_are_unique(void **state)
     assert_int_equal(request->record_count, 1);
     assert_int_equal(request->records[0].record.generation, 1);
     free_request(request);
+    /* A name that came to a successor later has no first generation, and must not get one. */
+    struct hx_record named = world_record(world, 0, 2);
+    named.generation = 2;
+    must_insert(a, &named);
+    struct hx_record late = world_record(world, 1, 2);
+    request = world_insert(b, &late);
+    assert_result(request, HX_STORE_STALE);
+    assert_int_equal(request->record_count, 1);
+    free_request(request);
 }
 
 static void update_compares_the_fence(void **state)

@@ -264,7 +264,8 @@ static void check_code(struct sim *sim, struct sim_call *call, struct sim_intent
         says_nothing_sent = true;
         for (uint32_t i = 1; i <= sim->run_count; i++) {
             const struct sim_run *run = sim_run_get(sim, i);
-            if (run->call == call->number && !run->is_refusal)
+            if (run->call == call->number && !run->is_refusal && call->arrivals == 1 &&
+                !intent->is_person_decided)
                 sim_fail(sim, "call %u was told that it sent nothing, and run %u is its own",
                          call->number, run->number);
         }
@@ -279,6 +280,9 @@ static void check_code(struct sim *sim, struct sim_call *call, struct sim_intent
         row->state == HX_OP_UNKNOWN && row->earlier.open == 0 && !row->attempt.is_marked &&
         hx_boot_eq(&row->attempt.claimed_at.boot, &now.boot))
         sim_trace(sim, "unknown without a mark: operation %s", sim_short_id(&answer->operation));
+    /* Who was told to come back is owed the answer, and whoever comes may be he. */
+    if (!says_nothing_sent)
+        intent->was_disturbed = true;
     intent->may_have_been_sent |= !says_nothing_sent;
 }
 
@@ -309,9 +313,7 @@ static void allow_named_limit(struct sim *sim, const struct sim_call *call,
         if (strcmp(answer->code, promises[i]) == 0)
             return;
     }
-    /* A request that its transport repeats after it was told "nothing was sent" is a new one. */
-    bool is_repeat = call->answers > 1 && call->arrivals > 1;
-    if ((call->state != SIM_CALL_ABANDONED && !is_repeat) || intent->key[0] != '\0')
+    if (call->state != SIM_CALL_ABANDONED || intent->key[0] != '\0')
         return;
     for (uint32_t i = 1; i <= sim->call_count; i++) {
         const struct sim_call *other = sim_call_get(sim, i);
@@ -347,7 +349,7 @@ static void judge(struct sim_life *life, const struct hx_rpc_msg *msg)
     call->answers++;
     if (call->answers > call->arrivals)
         sim_fail(sim, "call %u was answered more often than it was made", call->number);
-    if (call->cancel_arrived)
+    if (call->cancel_arrived && call->arrivals == 1)
         sim_fail(sim, "call %u was answered after its cancel", call->number);
     if (intent->tool == SIM_LOOK)
         return;

@@ -117,6 +117,9 @@ static void check_row(struct sim *sim, struct sim_shadow *shadow, const struct h
             !hx_digest_eq(&shadow->outcome, &row->outcome.digest))
             sim_fail(sim, "the outcome of operation %s changed", sim_short_id(&row->id));
         if (!hx_digest_eq(&shadow->identity, &row->identity))
+            sim_trace(sim, "row %s is known as %.*s", sim_short_id(&row->id),
+                      HX_SPAN_FMT(row->key));
+        if (!hx_digest_eq(&shadow->identity, &row->identity))
             sim_mark(sim, SIM_REKEYED);
         if (row->adoptions > shadow->adoptions)
             sim_mark(sim, SIM_ADOPTED);

@@ -28,6 +28,13 @@ static void on_arrival(struct sim *sim, struct sim_event *event)
             call->is_cancel_near = life->has_cancel_near = true;
         else
             call->arrivals++;
+        /* A request that its transport repeats after it was told "nothing was sent" is a new
+         * one. */
+        struct sim_intent *intent = sim_intent_get(sim, call->intent);
+        if (event->tag == 0 && call->arrivals > 1 && call->answers > 0 && intent->key[0] == '\0')
+            intent->allowed_more++;
+        if (life->is_paused)
+            sim_host_silence(sim, life->number);
     }
     sim_peer_append(&life->downstream_inbox, HX_PEER_MESSAGE, 0, 0, hx_buf_span(&event->line));
 }
@@ -61,11 +68,22 @@ static void allow_unread(struct sim *sim, struct sim_call *call)
 {
     struct sim_intent *intent = sim_intent_get(sim, call->intent);
     bool is_open = call->state == SIM_CALL_OPEN || call->state == SIM_CALL_ANSWERED;
-    bool can_learn = sim_life_find(sim, call->life) != NULL && call->state != SIM_CALL_ABANDONED;
+    const struct sim_life *life = sim_life_find(sim, call->life);
+    bool can_learn =
+        life != NULL && call->state != SIM_CALL_ABANDONED && !sim_look_has_unsaved(life->gateway);
     if (is_open || can_learn || call->answers == 0 || call->is_allowed || intent->key[0] != '\0')
         return;
     call->is_allowed = true;
     intent->allowed_more++;
+}
+
+void sim_host_silence(struct sim *sim, uint32_t life)
+{
+    for (uint32_t i = 1; i <= sim->call_count; i++) {
+        const struct sim_call *call = sim_call_get(sim, i);
+        if (call->life == life)
+            sim_intent_get(sim, call->intent)->was_disturbed = true;
+    }
 }
 
 void sim_host_allow_unread(struct sim *sim, uint32_t life)
@@ -264,6 +282,12 @@ static void on_retry(struct sim *sim, struct sim_event *event)
         return;
     }
     allow_pause(sim, host, intent);
+    for (uint32_t i = 1; i <= sim->call_count; i++) {
+        struct sim_call *call = sim_call_get(sim, i);
+        if (call->intent == intent->number && call->life != host->life &&
+            sim_life_find(sim, call->life) != NULL)
+            allow_unread(sim, call);
+    }
     sim_host_call(sim, host, intent, false);
 }
 

@@ -40,6 +40,16 @@ void sim_look_check(struct hx_gateway *gateway)
     hx_assert(requests == gateway->request_count);
 }
 
+bool sim_look_has_unsaved(struct hx_gateway *gateway)
+{
+    hx_list_for_each (node, &gateway->deliveries) {
+        const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
+        if (note->wanted != note->stored)
+            return true;
+    }
+    return false;
+}
+
 const char *sim_look_idle(struct hx_gateway *gateway)
 {
     if (!hx_list_is_empty(&gateway->link.waiting_calls))

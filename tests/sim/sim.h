@@ -419,6 +419,8 @@ enum sim_hang_up { SIM_KILL_FRONT, SIM_CLOSE_PIPES, SIM_END_OF_INPUT };
 void sim_host_hang_up(struct sim *sim, struct sim_host *host, enum sim_hang_up how);
 /* The connection ended by itself. */
 void sim_host_cut(struct sim *sim, uint32_t life);
+/* A keeper that is paused does not say that somebody waits: its callers may be thought lost. */
+void sim_host_silence(struct sim *sim, uint32_t life);
 void sim_host_allow_unread(struct sim *sim, uint32_t life);
 void sim_host_after_cut(struct sim *sim, struct sim_host *host);
 void sim_host_drop_unread(struct sim *sim, struct sim_host *host);
@@ -476,6 +478,8 @@ bool sim_look_route(struct hx_gateway *gateway, uint64_t tag, struct hx_id *ret_
                     uint32_t *ret_attempt);
 void sim_look_check(struct hx_gateway *gateway);
 /* Nothing is in hand: no request, no work, no write. Else a sentence. */
+/* The ledger does not know yet what became of some answer. */
+bool sim_look_has_unsaved(struct hx_gateway *gateway);
 const char *sim_look_idle(struct hx_gateway *gateway);
 void sim_look_dump(struct hx_gateway *gateway, FILE *out);
 

@@ -219,6 +219,7 @@ static void strike_life(struct sim *sim, struct sim_life *life)
         sim_mark(sim, SIM_PAUSE);
         sim_trace(sim, "life %u is paused", life->number);
         life->is_paused = true;
+        sim_host_silence(sim, life->number);
         sim_after(sim, sim_between(&sim->luck, 100, 40000), on_resume)->a = life->number;
     } else if (hx_gateway_is_draining(life->gateway) &&
                sim_chance(&sim->luck, sim->weather.server_stop)) {
@@ -229,17 +230,29 @@ static void strike_life(struct sim *sim, struct sim_life *life)
     }
 }
 
+/* Across boots a repeat is placed by the wall clock, and at most a day back. */
+static void allow_new_windows(struct sim *sim)
+{
+    for (uint32_t i = 1; sim->boot > 0 && i <= sim->intent_count; i++) {
+        struct sim_intent *intent = sim_intent_get(sim, i);
+        intent->allowed_more += intent->key[0] == '\0';
+    }
+}
+
 static void on_storm(struct sim *sim, struct sim_event *event)
 {
     (void)event;
     if (sim->is_calm)
         return;
     sim_after(sim, sim_between(&sim->luck, 100, 1500), on_storm);
+    unsigned boot_before = sim->boot;
     struct sim_life *life = any_life(sim);
     if (life != NULL)
         strike_life(sim, life);
     if (sim_chance(&sim->luck, sim->weather.host_crash))
         sim_host_crash(sim);
+    if (sim->wall_offset != 0 && sim->boot > boot_before)
+        allow_new_windows(sim);
     if (!sim->is_ledger_broken && sim_chance(&sim->luck, sim->weather.ledger_full)) {
         bool also_spool = sim_chance(&sim->luck, 400);
         sim_mark(sim, SIM_FULL);
@@ -253,6 +266,7 @@ static void on_storm(struct sim *sim, struct sim_event *event)
         sim->wall_offset += sim_between(&sim->luck, -2 * day_ms, 2 * day_ms);
         sim_mark(sim, SIM_CLOCK_JUMP);
         sim_trace(sim, "the wall clock jumps");
+        allow_new_windows(sim);
     }
 }
 

@@ -53,7 +53,7 @@ static bool has_generation(struct hx_memory_ledger *ledger, const struct hx_reco
 {
     for (size_t i = 0; i < ledger->row_count; i++) {
         const struct hx_record *row = &ledger->rows[i].record;
-        if (row->generation == record->generation &&
+        if (row->generation >= record->generation &&
             hx_digest_eq(&row->identity, &record->identity))
             return true;
     }
