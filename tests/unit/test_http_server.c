@@ -363,7 +363,7 @@ static void short_times(struct hx_http_server_options *options)
 {
     options->head_timeout_ms = 60;
     options->body_timeout_ms = 60;
-    options->body_rate_min = 1000000;
+    options->rate_min_bytes = 1000000;
     options->idle_timeout_ms = 60;
     options->linger_timeout_ms = 60;
 }

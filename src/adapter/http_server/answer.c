@@ -51,6 +51,26 @@ void answer_fate(void *arg, uint64_t tag, enum hx_outgoing_fate fate)
     }
 }
 
+/* While the kernel takes no more. Each byte that is taken puts the deadline off; but a whole answer
+ * must be read at a tolerable rate, or one byte now and then would hold it for ever. */
+static void blocked(struct conn *conn, bool has_progress)
+{
+    const struct hx_http_server_options *options = &conn->server->options;
+    struct hx_mono now = hx_loop_now(conn->server->loop);
+    int64_t after_ms = options->write_timeout_ms;
+
+    if (conn->state == CONN_FLUSHING) {
+        if (conn->flush_end.ms == 0)
+            conn->flush_end = hx_mono_after(
+                now, after_ms + (int64_t)(conn->out.queued_bytes * 1000 / options->rate_min_bytes));
+        if (hx_mono_since_ms(conn->flush_end, now) < after_ms)
+            after_ms = hx_mono_since_ms(conn->flush_end, now);
+    }
+    if (!conn->is_blocked || has_progress)
+        conn_deadline(conn, after_ms > 0 ? after_ms : 0);
+    conn->is_blocked = true;
+}
+
 void answer_write(struct conn *conn)
 {
     const struct hx_http_server_options *options = &conn->server->options;
@@ -60,9 +80,8 @@ void answer_write(struct conn *conn)
     if (rc == HX_OUTGOING_BROKEN) {
         conn_gone(conn, HX_WEB_GONE_RESET);
     } else if (rc == HX_OUTGOING_BLOCKED) {
-        if (conn->state != CONN_BODY && (!conn->is_blocked || conn->out.written_bytes != before))
-            conn_deadline(conn, options->write_timeout_ms);
-        conn->is_blocked = true;
+        if (conn->state != CONN_BODY)
+            blocked(conn, conn->out.written_bytes != before);
     } else {
         conn->is_blocked = false;
         if (conn->state == CONN_FLUSHING)

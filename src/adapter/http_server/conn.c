@@ -20,7 +20,7 @@
 static void conn_ready(void *arg, unsigned events);
 static void conn_due(void *arg);
 
-void conn_open(struct server *server, int fd, bool is_local, const char *peer)
+void conn_open(struct server *server, int fd, bool is_local, struct hx_tls *tls, const char *peer)
 {
     struct conn *conn = hx_new(struct conn);
 
@@ -38,6 +38,12 @@ void conn_open(struct server *server, int fd, bool is_local, const char *peer)
     server->conn_count++;
     hx_buf_init(&conn->in, server->options.head_max_bytes + SCRATCH_BYTES);
     hx_outgoing_init(&conn->out, true, answer_fate, conn);
+    if (tls != NULL) {
+        conn->tls = tls;
+        conn->out.write = hx_tls_write;
+        conn->out.write_arg = tls;
+    }
+    conn->state = tls != NULL ? CONN_HANDSHAKE : CONN_HEAD;
     hx_receipts_init(&conn->receipts);
     conn->deadline.ms = conn->timer_at.ms = INT64_MAX;
     conn->timer = hx_loop_timer_new(server->loop, conn_due, conn);
@@ -56,6 +62,7 @@ static void conn_close(struct conn *conn)
     conn->state = CONN_CLOSED;
     conn->watch = hx_loop_fd_free(conn->watch);
     conn->timer = hx_loop_timer_free(conn->timer);
+    conn->tls = hx_tls_free(conn->tls);
     (void)close(conn->fd);
     conn->fd = -1;
     intake_drop(conn);
@@ -102,6 +109,10 @@ static void deadline_passed(struct conn *conn)
         return;
     }
     switch (conn->state) {
+    case CONN_HANDSHAKE:
+    case CONN_LINGER:
+        conn_gone(conn, HX_WEB_GONE_OURS);
+        break;
     case CONN_HEAD:
         if (conn->in.len > 0)
             answer_refuse(conn, 408, "the head of the request did not come in time");
@@ -120,7 +131,6 @@ static void deadline_passed(struct conn *conn)
         break;
     case CONN_WAITING:
     case CONN_FLUSHING:
-    case CONN_LINGER:
         conn_gone(conn, HX_WEB_GONE_SLOW);
         break;
     case CONN_CLOSED:
@@ -173,6 +183,8 @@ static uint64_t acknowledged(const struct conn *conn)
 
     if (conn->is_local || ioctl(conn->fd, SIOCOUTQ, &unread) != 0)
         return written;
+    if (conn->tls != NULL)
+        return unread == 0 ? written : 0;
     /* Our end of file counts as a byte. */
     if (conn->is_shut && unread > 0)
         unread--;
@@ -185,7 +197,7 @@ static void settle_receipts(struct conn *conn, enum hx_web_gone reason)
     int64_t within_ms = conn->server->options.taken_back_within_ms;
 
     hx_receipts_forget_until(&conn->receipts, hx_mono_after(now, -within_ms));
-    if (reason != HX_WEB_GONE_RESET)
+    if (reason != HX_WEB_GONE_RESET && reason != HX_WEB_GONE_SLOW)
         hx_receipts_forget_read(&conn->receipts, acknowledged(conn));
     hx_receipts_settle(&conn->receipts, tell_taken_back, conn);
 }
@@ -209,6 +221,8 @@ void conn_gone(struct conn *conn, enum hx_web_gone reason)
 
 void conn_linger(struct conn *conn)
 {
+    if (conn->tls != NULL)
+        hx_tls_end(conn->tls);
     (void)shutdown(conn->fd, SHUT_WR);
     conn->is_shut = true;
     conn->state = CONN_LINGER;
@@ -224,6 +238,7 @@ void conn_next_request(struct conn *conn)
 
     conn->exchange = 0;
     conn->is_chunked_out = false;
+    conn->flush_end.ms = 0;
     if (!conn->is_keep_alive || server->is_draining) {
         conn_linger(conn);
         return;
@@ -246,16 +261,19 @@ static int read_once(struct conn *conn)
     ssize_t len;
 
     do {
-        len = recv(conn->fd, server->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
+        len = conn->tls != NULL ? hx_tls_read(conn->tls, server->scratch, SCRATCH_BYTES)
+                                : recv(conn->fd, server->scratch, SCRATCH_BYTES, MSG_DONTWAIT);
     } while (len < 0 && errno == EINTR);
     if (len > 0) {
-        /* The client has seen the answer before it sends the next request. */
-        if (conn->state == CONN_HEAD)
+        /* The client has seen the answer before it sends the next request, unless that was on its
+         * way already. */
+        if (conn->state == CONN_HEAD && conn->in.len == 0)
             hx_receipts_clear(&conn->receipts);
         intake_bytes(conn, hx_span(server->scratch, (size_t)len));
         /* TCP gave all that it had; what comes later has an edge, and an end of file that was there
          * already will be asked for. Saves the read that would find nothing. */
-        if (conn->state == CONN_WAITING && !conn->is_local && (size_t)len < SCRATCH_BYTES)
+        if (conn->state == CONN_WAITING && !conn->is_local && conn->tls == NULL &&
+            (size_t)len < SCRATCH_BYTES)
             conn->is_readable = false;
         return 1;
     }
@@ -290,10 +308,24 @@ static void drive_again(struct conn *conn)
         hx_loop_timer_set(server->again_timer, 0);
 }
 
+/* True when it is done. */
+static bool shake_hands(struct conn *conn)
+{
+    int rc = hx_tls_handshake(conn->tls);
+
+    if (rc == 0)
+        conn->state = CONN_HEAD;
+    else if (rc == HX_TLS_FAILED)
+        conn_gone(conn, HX_WEB_GONE_OURS);
+    return rc == 0;
+}
+
 void conn_drive(struct conn *conn)
 {
     enum hx_web_gone reason;
 
+    if (conn->state == CONN_HANDSHAKE && !shake_hands(conn))
+        return;
     if (!hx_outgoing_is_empty(&conn->out))
         answer_write(conn);
     for (unsigned reads = 0; wants_input(conn) && conn->is_readable; reads++) {

@@ -18,7 +18,7 @@ struct hx_http_server_options hx_http_server_defaults(void)
         .queue_max_bytes = 8 << 20,
         .head_timeout_ms = 10000,
         .body_timeout_ms = 30000,
-        .body_rate_min = 4096,
+        .rate_min_bytes = 16384,
         .idle_timeout_ms = 75000,
         .write_timeout_ms = 30000,
         .stream_ping_ms = 15000,
@@ -46,7 +46,7 @@ struct hx_web *hx_http_server_new(struct hx_loop *loop, struct hx_list *inbox,
 
     hx_assert(options->connections_max > 0);
     hx_assert(options->connections_max < 1u << SLOT_BITS);
-    hx_assert(options->body_rate_min > 0);
+    hx_assert(options->rate_min_bytes > 0);
     server->web = (struct hx_web){.ops = &answer_ops, .inbox = inbox};
     server->loop = loop;
     server->options = *options;
@@ -82,6 +82,7 @@ struct hx_web *hx_http_server_free(struct hx_web *web)
         conn_free(hx_container_of(node, struct conn, node));
     hx_loop_timer_free(server->again_timer);
     hx_loop_timer_free(server->accept_timer);
+    hx_tls_server_free(server->tls);
     hx_free(server->slots);
     hx_free(server->free_slots);
     hx_free(server->headers);

@@ -34,8 +34,8 @@ struct hx_http_server_options {
     uint64_t bodies_max_bytes;    /* all bodies being received together */
     uint64_t queue_max_bytes;     /* a stream that lets more pile up is cut off */
     int64_t head_timeout_ms;      /* from the first byte of a head, or from the connection */
-    int64_t body_timeout_ms;      /* for a body, and beyond it as long as it comes at this rate: */
-    uint64_t body_rate_min;       /* bytes a second */
+    int64_t body_timeout_ms;      /* for a body, and more as long as it comes at rate_min */
+    uint64_t rate_min_bytes;      /* a second, of bodies and of whole answers */
     int64_t idle_timeout_ms;      /* between two requests */
     int64_t write_timeout_ms;     /* without one byte taken */
     int64_t stream_ping_ms;       /* a comment after so much silence on a stream; 0 = none */
@@ -57,6 +57,10 @@ int hx_http_server_listen_tcp(struct hx_web *web, const char *host, uint16_t por
 int hx_http_server_listen_unix(struct hx_web *web, const char *path) HX_MUST_CHECK;
 /* One that listens already, taken: from systemd, or an earlier process. */
 int hx_http_server_listen_fd(struct hx_web *web, int fd) HX_MUST_CHECK;
+/* From here on every new connection that is not by a Unix socket must speak TLS. PEM files; called
+ * again, it replaces the certificate for the connections to come. */
+int hx_http_server_use_tls(struct hx_web *web, const char *cert_path,
+                           const char *key_path) HX_MUST_CHECK;
 
 /* For metrics and tests. */
 uint32_t hx_http_server_connection_count(struct hx_web *web);

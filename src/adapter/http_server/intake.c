@@ -109,7 +109,7 @@ static void body_deadline(struct conn *conn)
 {
     const struct hx_http_server_options *options = &conn->server->options;
     struct hx_mono now = hx_loop_now(conn->server->loop);
-    int64_t earned_ms = (int64_t)(conn->request->body.len * 1000 / options->body_rate_min);
+    int64_t earned_ms = (int64_t)(conn->request->body.len * 1000 / options->rate_min_bytes);
     int64_t left_ms =
         options->body_timeout_ms + earned_ms - hx_mono_since_ms(now, conn->body_started);
 
@@ -189,6 +189,7 @@ static void head_read(struct conn *conn, struct hx_span bytes)
     take_headers(request, &head);
     (void)snprintf(request->peer, sizeof request->peer, "%s", conn->peer);
     request->is_local = conn->is_local;
+    request->is_secure = conn->tls != NULL;
     conn->is_keep_alive = head.is_keep_alive && !server->is_draining;
     conn->is_minor_0 = head.version_minor == 0;
     conn->is_head_only = hx_span_eq_cstr(head.method, "HEAD");

@@ -30,6 +30,7 @@
 #include "adapter/http_server/receipts.h"
 #include "base/list.h"
 #include "loop/outgoing.h"
+#include "loop/tls.h"
 #include "wire/chunked.h"
 #include "wire/http1.h"
 
@@ -41,6 +42,7 @@ enum {
 };
 
 enum conn_state {
+    CONN_HANDSHAKE, /* TLS; then HEAD */
     CONN_HEAD,
     CONN_BODY,
     CONN_WAITING,
@@ -61,6 +63,7 @@ struct conn {
     struct hx_loop_timer *timer;
     struct hx_mono timer_at; /* what `timer` is set to */
     struct hx_mono deadline; /* INT64_MAX = none; the timer may be earlier and is then set anew */
+    struct hx_tls *tls;      /* NULL = plain */
     uint64_t number;
     uint64_t exchange; /* 0 = none */
     struct hx_buf in;  /* received, not used: from in_offset on */
@@ -70,6 +73,7 @@ struct conn {
     struct hx_chunked chunked;
     uint64_t body_left; /* without chunks */
     struct hx_mono body_started;
+    struct hx_mono flush_end; /* by then the answer must have been read */
     struct hx_outgoing out;
     struct hx_receipts receipts;
     int fd;
@@ -103,6 +107,7 @@ struct server {
     struct hx_loop *loop;
     struct hx_http_server_options options;
     struct hx_http1_limits limits;
+    struct hx_tls_server *tls; /* owned; NULL = plain */
     struct hx_list listeners;
     struct hx_list conns;
     struct hx_list idle;
@@ -135,7 +140,7 @@ void listeners_close(struct server *server);
 void listeners_update(struct server *server);
 
 /* conn.c: the life of a connection */
-void conn_open(struct server *server, int fd, bool is_local, const char *peer);
+void conn_open(struct server *server, int fd, bool is_local, struct hx_tls *tls, const char *peer);
 /* Does what can be done now. */
 void conn_drive(struct conn *conn);
 void conn_deadline(struct conn *conn, int64_t after_ms); /* < 0: none */

@@ -92,6 +92,7 @@ static void listener_ready(void *arg, unsigned events)
     for (unsigned count = 0; count < ACCEPTS_PER_TURN; count++) {
         struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
         socklen_t len = sizeof from;
+        struct hx_tls *tls = NULL;
         char peer[64];
         int fd;
 
@@ -107,7 +108,14 @@ static void listener_ready(void *arg, unsigned events)
         name_peer(&from, peer, sizeof peer);
         if (!listener->is_local)
             tune(fd);
-        conn_open(server, fd, listener->is_local, peer);
+        if (server->tls != NULL && !listener->is_local) {
+            tls = hx_tls_new(server->tls, fd);
+            if (tls == NULL) {
+                (void)close(fd);
+                continue;
+            }
+        }
+        conn_open(server, fd, listener->is_local, tls, peer);
     }
     listeners_update(server);
     server_reap(server);
@@ -262,4 +270,16 @@ int hx_http_server_listen_fd(struct hx_web *web, int fd)
     if (getsockname(fd, (struct sockaddr *)&bound, &len) != 0)
         return HX_RAISE_ERRNO("descriptor %d is not a socket", fd);
     return listener_add(server_of(web), fd, bound.ss_family == AF_UNIX, NULL);
+}
+
+int hx_http_server_use_tls(struct hx_web *web, const char *cert_path, const char *key_path)
+{
+    struct server *server = server_of(web);
+    struct hx_tls_server *tls = hx_tls_server_new(cert_path, key_path);
+
+    if (tls == NULL)
+        return HX_TRACE(HX_E_SYSTEM);
+    hx_tls_server_free(server->tls); /* connections hold their own reference */
+    server->tls = tls;
+    return 0;
 }
