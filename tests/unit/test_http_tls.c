@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What holds for plain connections holds over TLS; old versions of it and plain HTTP do not pass. */
+/* What holds for plain connections holds over TLS; old versions and plain HTTP do not pass. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
