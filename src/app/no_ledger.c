@@ -57,6 +57,12 @@ static const char *refusal(struct hx_store *store)
     return self(store)->reason;
 }
 
+static struct hx_gap gap(struct hx_store *store)
+{
+    (void)store;
+    return (struct hx_gap){0};
+}
+
 static void close_store(struct hx_store *store)
 {
     hx_free(self(store));
@@ -70,6 +76,7 @@ static const struct hx_store_ops ops = {
     .owner = owner,
     .low_water = low_water,
     .refusal = refusal,
+    .gap = gap,
     .close = close_store,
 };
 

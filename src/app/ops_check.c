@@ -114,7 +114,7 @@ int hx_ops_verify(struct hx_ops *ops)
 
 /* --- recover --- */
 
-static void put_gap(struct hx_json_writer *writer, const struct hx_store_gap *gap)
+static void put_gap(struct hx_json_writer *writer, const struct hx_gap *gap)
 {
     hx_json_put_name(writer, "gap");
     if (gap->from.ms == 0) {

@@ -110,7 +110,13 @@ static void call_absent(struct hx_step *step)
 {
     struct hx_op *op = step->op;
     hx_step_do(step, HX_DO_JOIN);
-    if (step->event->needs_approval) {
+    if (step->event->is_from_gap) {
+        /* It may have been sent before the ledger lost the memory of it. */
+        struct hx_record *next = hx_step_begin(step);
+        hx_op_move(step, HX_OP_UNKNOWN, HX_REASON_RESTORED_COPY);
+        next->fence = 1;
+        hx_step_persist(step, HX_WRITE_INSERT, HX_PHASE_WRITING);
+    } else if (step->event->needs_approval) {
         struct hx_record *next = hx_step_begin(step);
         hx_op_move(step, HX_OP_AWAITING_APPROVAL, HX_REASON_NONE);
         next->fence = 1;

@@ -184,8 +184,8 @@ struct hx_record {
 const char *hx_op_state_name(enum hx_op_state state);
 bool hx_op_state_parse(struct hx_span text, enum hx_op_state *ret_state);
 bool hx_op_state_is_final(enum hx_op_state state);
-/* May a row in state `from` be written in state `to`? The store asks this too, so that not even a writer
- * who is wrong about the fence can change a final state (I4). */
+/* May a row in state `from` be written in state `to`? The store asks this too, so that not even a
+ * writer who is wrong about the fence can change a final state (I4). */
 bool hx_op_may_become(enum hx_op_state from, enum hx_op_state to);
 const char *hx_attempt_state_name(enum hx_attempt_state state);
 const char *hx_reason_name(enum hx_reason reason);

@@ -156,9 +156,9 @@ struct hx_repeat_decision hx_repeat_decide_fresh_key(const struct hx_contract *c
                                                      const struct hx_twin *twins, unsigned count,
                                                      const struct hx_now *now)
 {
-    /* A client that retries with a key what it first sent without one. A twin that has just finished
-     * is taken too while its answer is lost: whether it ends before or after this look must not decide
-     * between one effect and two (docs/decisions/0006). */
+    /* A client that retries with a key what it first sent without one. A twin that has just
+     * finished is taken too while its answer is lost: whether it ends before or after this look
+     * must not decide between one effect and two (docs/decisions/0006). */
     for (unsigned i = 0; i < count; i++) {
         bool is_retried = is_keyless(twins[i].record) && is_unresolved(&twins[i]);
         if (is_retried || has_lost_answer(&twins[i], now))

@@ -157,7 +157,8 @@ static bool may_claim_unseen(const struct hx_call *call)
     struct hx_store *store = gateway->ports.store;
     const struct hx_record *wanted = &call->wanted;
     bool is_keyless = wanted->key_source == HX_KEY_NONE;
-    if (call->was_unseen || call->is_following || call->has_overlapped ||
+    struct hx_gap gap = store->ops->gap(store);
+    if (call->was_unseen || call->is_following || call->has_overlapped || gap.until.ms != 0 ||
         !hx_id_is_nil(&call->retry_of) || gateway->is_draining ||
         gateway->link.state != HX_LINK_READY || gateway->link.is_input_closed ||
         wanted->contract.approval != HX_APPROVAL_NEVER)
@@ -239,6 +240,7 @@ static void go_to_work(struct hx_call *call, struct hx_work *work)
     call->work_began = record->created.wall;
     call->is_replayed = hx_op_state_is_final(record->state);
     struct hx_event event = hx_work_make_event(work, is_retry ? HX_EV_RETRY : HX_EV_CALL);
+    event.is_from_gap = call->is_from_gap;
     call->stage = HX_CALL_WAITING;
     call->work = work;
     hx_work_step(work, &event, call);
@@ -357,8 +359,10 @@ static bool is_key_acceptable(struct hx_call *call)
     struct hx_key_time time = hx_key_time(call->wanted.key, call->wanted.first_sent);
     struct hx_wall low_water = gateway->ports.store->ops->low_water(gateway->ports.store);
     char now[HX_TIME_TEXT_SIZE], text[96];
+    struct hx_gap gap = gateway->ports.store->ops->gap(gateway->ports.store);
     switch (hx_key_age(time, gateway->now.wall, low_water)) {
     case HX_KEY_AGE_GOOD:
+        call->is_from_gap = hx_gap_covers_key(&gap, time, gateway->now.wall);
         return true;
     case HX_KEY_AGE_EXPIRED:
         hx_call_refuse(call, HX_ANSWER_KEY_EXPIRED, NULL);
@@ -370,6 +374,19 @@ static bool is_key_acceptable(struct hx_call *call)
         return false;
     }
     return false;
+}
+
+/* What was answered in the gap of a restored ledger is not known, so that a repeat of it would look
+ * like a new call. */
+static bool is_refused_after_restore(struct hx_call *call)
+{
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_gap gap = gateway->ports.store->ops->gap(gateway->ports.store);
+    if (!hx_gap_covers_keyless(&gap, &call->wanted.contract, gateway->now.wall))
+        return false;
+    hx_call_refuse(call, HX_ANSWER_REPEAT_SUSPECTED,
+                   "The ledger was restored from an older copy a short while ago.");
+    return true;
 }
 
 void hx_intake_found(struct hx_call *call, struct hx_store_request *found)
@@ -411,6 +428,7 @@ void hx_intake_found(struct hx_call *call, struct hx_store_request *found)
         own_row(call);
     else if (call->is_following)
         hx_call_refuse(call, HX_ANSWER_KEY_EXPIRED, NULL);
-    else if (call->wanted.key_source == HX_KEY_NONE || is_key_acceptable(call))
+    else if (call->wanted.key_source == HX_KEY_NONE ? !is_refused_after_restore(call)
+                                                    : is_key_acceptable(call))
         hx_intake_ask_neighbours(call);
 }

@@ -144,6 +144,7 @@ struct hx_call {
     const struct hx_candidate *adopted;
     int64_t twin_seen;
     bool was_unseen;      /* its claim was tried without looking first */
+    bool is_from_gap;     /* its key may have been used before the ledger was restored */
     bool was_started;     /* it has waited for the server once */
     bool must_find_again; /* a row exists; when the server is there, look again */
     bool has_task;        /* params.task is there, and is not passed on */

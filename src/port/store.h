@@ -36,6 +36,7 @@
 #include "base/arena.h"
 #include "base/list.h"
 #include "core/record.h"
+#include "core/restored.h"
 
 enum hx_store_kind {
     /* Reads. `records`: by identity the newest generation alone, then (if `twin` is asked) every
@@ -154,15 +155,6 @@ struct hx_store_request {
     struct hx_span payload;
 };
 
-/* After a ledger was restored from an older copy: what may be missing from it. All zero when it
- * never was. The rule is the core's: until `until`, a key that is not in the ledger and whose time
- * lies in the gap, or that has none, opens as unknown. */
-struct hx_store_gap {
-    struct hx_wall from;  /* when the copy was taken */
-    struct hx_wall to;    /* when the ledger was taken into use again */
-    struct hx_wall until; /* end of the caution */
-};
-
 struct hx_store;
 
 struct hx_store_ops {
@@ -182,7 +174,8 @@ struct hx_store_ops {
      */
     const char *(*refusal)(struct hx_store *store);
     /* What is missing from a restored ledger, as last read. */
-    struct hx_store_gap (*gap)(struct hx_store *store);
+    /* What may be missing since an older copy was restored; the rule is the core's. */
+    struct hx_gap (*gap)(struct hx_store *store);
     /* Finishes what is in flight, gives up ownership, frees, also the requests that were not taken.
      * Blocks for at most some seconds. */
     void (*close)(struct hx_store *store);

@@ -358,7 +358,7 @@ static void a_restored_copy_is_noticed(void **state)
     for (unsigned i = 0; i < 1000000 && store->ops->refusal(store) != NULL; i++)
         hx_store_request_free(world_find_id(store, &lost.id));
     assert_null(store->ops->refusal(store));
-    struct hx_store_gap gap = store->ops->gap(store);
+    struct hx_gap gap = store->ops->gap(store);
     assert_int_equal(gap.from.ms, taken_at.ms);
     assert_int_equal(gap.to.ms, world->now.wall.ms);
     assert_true(gap.until.ms > gap.to.ms);

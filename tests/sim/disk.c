@@ -159,7 +159,7 @@ static const char *refusal(struct hx_store *store)
     return disk->ops->refusal(disk);
 }
 
-static struct hx_store_gap gap(struct hx_store *store)
+static struct hx_gap gap(struct hx_store *store)
 {
     struct hx_store *disk = life_of(store)->disk;
     return disk->ops->gap(disk);

@@ -33,7 +33,7 @@ static dimension_set call_set(enum hx_op_state state)
 {
     switch (state) {
     case HX_OP_ABSENT:
-        return D_BIT(NEEDS_APPROVAL);
+        return D_BIT(NEEDS_APPROVAL) | D_BIT(FROM_GAP);
     case HX_OP_READY:
         return D_BIT(DUE) | D_BIT(LEFT) | D_BIT(ATTEMPT) | D_BIT(EARLIER);
     case HX_OP_RUNNING:
@@ -427,6 +427,7 @@ bool cell_build(const struct cell *cell, const unsigned char assignment[D_COUNT]
                   .is_mark_durable = value[D_MARK_DURABLE],
                   .is_same_target = value[D_TARGET] == 0},
         .mint = {kit_id(3), kit_id(4), kit_id(5), "child 1"},
+        .is_from_gap = value[D_FROM_GAP],
         .needs_approval = value[D_NEEDS_APPROVAL],
         .is_forced = value[D_FORCED],
         .is_by_operator = value[D_OPERATOR],

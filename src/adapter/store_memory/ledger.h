@@ -52,7 +52,7 @@ struct hx_memory_ledger {
     uint64_t epoch;
     struct hx_list transports_gone; /* of hx_memory_transport */
     struct hx_wall low_water;
-    struct hx_store_gap gap;
+    struct hx_gap gap;
     const char *refusal;
 };
 

@@ -124,7 +124,7 @@ static const char *refusal(struct hx_store *base)
     return memory_store(base)->ledger->refusal;
 }
 
-static struct hx_store_gap gap(struct hx_store *base)
+static struct hx_gap gap(struct hx_store *base)
 {
     return memory_store(base)->ledger->gap;
 }
@@ -262,7 +262,7 @@ void hx_memory_ledger_set_low_water(struct hx_memory_ledger *ledger, struct hx_w
     ledger->low_water = low_water_mark;
 }
 
-void hx_memory_ledger_set_gap(struct hx_memory_ledger *ledger, struct hx_store_gap new_gap)
+void hx_memory_ledger_set_gap(struct hx_memory_ledger *ledger, struct hx_gap new_gap)
 {
     ledger->gap = new_gap;
 }

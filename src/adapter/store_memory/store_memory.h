@@ -53,7 +53,7 @@ void hx_memory_ledger_end_epoch(struct hx_memory_ledger *ledger);
 /* The transport of that name is gone with its process group. */
 void hx_memory_ledger_transport_gone(struct hx_memory_ledger *ledger, const char *name);
 void hx_memory_ledger_set_low_water(struct hx_memory_ledger *ledger, struct hx_wall low_water);
-void hx_memory_ledger_set_gap(struct hx_memory_ledger *ledger, struct hx_store_gap gap);
+void hx_memory_ledger_set_gap(struct hx_memory_ledger *ledger, struct hx_gap gap);
 /* NULL = guarded calls may be taken. Borrows `sentence`. */
 void hx_memory_ledger_set_refusal(struct hx_memory_ledger *ledger, const char *sentence);
 

@@ -95,7 +95,7 @@ struct hx_inspect_facts {
     uint64_t epoch;
     int schema_version;
     struct hx_wall low_water;
-    struct hx_store_gap gap;
+    struct hx_gap gap;
     bool is_restored_copy;      /* guarded calls are refused until recover */
     struct hx_wall io_error_at; /* 0 = none since the last recover */
     char io_error[256];
@@ -130,7 +130,7 @@ struct hx_recover_report {
     uint32_t spools_applied;
     uint32_t blobs_removed;
     bool was_restored_copy;
-    struct hx_store_gap gap;
+    struct hx_gap gap;
 };
 
 /* Applies what dead processes left, removes files that nothing names, ends the note of an I/O error

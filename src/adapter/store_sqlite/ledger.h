@@ -45,7 +45,7 @@ struct hx_ledger_meta {
     struct hx_wall low_water;
     int64_t age_ms; /* of the ledger: monotonic time summed over boots, at `aged` */
     struct hx_now aged;
-    struct hx_store_gap gap;
+    struct hx_gap gap;
 };
 
 enum hx_ledger_txn { HX_TXN_NONE, HX_TXN_READ, HX_TXN_LAZY, HX_TXN_SYNCED };

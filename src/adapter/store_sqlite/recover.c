@@ -43,7 +43,7 @@ static int remove_orphans(struct hx_inspect *inspect, struct hx_recover_report *
 
 /* The gap, the count and the end of an I/O error's note, in one commit. The ledger's count jumps
  * over the counter's, so that the copy is not taken for restored again. */
-static int write_meta(struct hx_inspect *inspect, const struct hx_store_gap *gap)
+static int write_meta(struct hx_inspect *inspect, const struct hx_gap *gap)
 {
     struct hx_ledger *ledger = &inspect->ledger;
     struct hx_id instance;
@@ -97,7 +97,7 @@ int hx_inspect_recover(struct hx_inspect *inspect, struct hx_wall backup_taken_a
                                     "taken, with --backup-taken-at TIME.");
     if (backup_taken_at.ms > now.ms)
         return HX_RAISE(HX_E_STORE, "A copy cannot have been taken in the future.");
-    struct hx_store_gap gap = {.from = backup_taken_at};
+    struct hx_gap gap = {.from = backup_taken_at};
     if (backup_taken_at.ms != 0) {
         gap.to = now;
         gap.until.ms = now.ms + CAUTION_MS;

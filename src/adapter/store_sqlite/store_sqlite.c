@@ -53,7 +53,7 @@ struct sqlite_store {
     struct hx_list done;
     bool is_stopping;
     char refusal[HX_FAULT_TEXT_MAX + 64];
-    struct hx_store_gap gap;
+    struct hx_gap gap;
 
     _Atomic bool has_done;
     _Atomic bool is_refusing;
@@ -145,11 +145,11 @@ static const char *refusal(struct hx_store *base)
     return store->shown_refusal[0] != '\0' ? store->shown_refusal : NULL;
 }
 
-static struct hx_store_gap gap(struct hx_store *base)
+static struct hx_gap gap(struct hx_store *base)
 {
     struct sqlite_store *store = sqlite_store(base);
     pthread_mutex_lock(&store->mutex);
-    struct hx_store_gap gap = store->gap;
+    struct hx_gap gap = store->gap;
     pthread_mutex_unlock(&store->mutex);
     return gap;
 }

@@ -584,6 +584,19 @@ def restored(t, w):
     before = len(t.effects())
     refused_or_unavailable(t, client.argv, "restored")
     t.equal(len(t.effects()), before, "effects")
+    status, out, err = t.ops(
+        "recover", "--backup-taken-at", "2020-01-01T00:00:00Z", "--ledger", t.ledger
+    )
+    t.equal(status, 0, f"exit status of ops recover: {out[-300:]!r} {err[-300:]!r}")
+    client = w.client()
+    known = client.result(client.call(args={"n": 1}, key=KEY + "0e"))
+    t.true(not known.get("isError"), f"a key that the copy knows: {known}")
+    for key in (KEY + "f0", "a-key-without-a-time"):
+        told = client.result(client.call(args={"n": 2}, key=key))
+        t.equal(code(told), "OUTCOME_UNKNOWN", f"a key from the gap: {told}")
+    told = client.result(client.call(args={"n": 9}))
+    t.equal(code(told), "REPEAT_SUSPECTED", f"without a key: {told}")
+    t.equal(len(t.effects()), before, "effects after recovery")
 
 
 @more("ledger_verifies_after_all_this")

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * After a ledger was restored from an older copy: what was recorded between the copy and the return
+ * is missing, so that absence proves nothing for a while.
+ */
+#ifndef HX_CORE_RESTORED_H
+#define HX_CORE_RESTORED_H
+
+#include "core/contract.h"
+#include "core/key.h"
+
+/* All zero: the ledger never was a restored copy. */
+struct hx_gap {
+    struct hx_wall from;  /* when the copy was taken */
+    struct hx_wall to;    /* when the ledger was taken into use again */
+    struct hx_wall until; /* end of the caution */
+};
+
+/* A key that the ledger does not know may have been used in the gap: its time lies there, or it has
+ * none. It must open as unknown. */
+bool hx_gap_covers_key(const struct hx_gap *gap, struct hx_key_time time, struct hx_wall now);
+/* An equal call without a key may have been answered in the gap and be repeated now. */
+bool hx_gap_covers_keyless(const struct hx_gap *gap, const struct hx_contract *contract,
+                           struct hx_wall now);
+
+#endif
