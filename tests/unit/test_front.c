@@ -424,6 +424,11 @@ static void test_as_pid_1_the_front_ends_last(void **state)
 
 int main(int argc, char **argv)
 {
+    /* Who runs the tests in the background or behind nohup hands down ignored signals. */
+    static const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        (void)signal(numbers[i], SIG_DFL);
+
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers_then_the_keepers_status),
         cmocka_unit_test(test_a_front_that_dies_shows_at_once),
