@@ -198,8 +198,11 @@ static int run(struct hx_ops *ops)
         status = hx_ops_open(ops);
     if (status != 0)
         return status;
-    if (ops->is_terminal && !ops->options.is_json && ops->options.command != HX_OPS_EXPORT)
-        fprintf(ops->out, "ledger: %s\n", ops->path);
+    /* Which ledger it was is the first thing to know when the answer surprises. On standard error
+     * it is in nobody's way who reads the output. */
+    bool is_for_people = !ops->options.is_json && ops->options.command != HX_OPS_EXPORT;
+    if (is_for_people)
+        fprintf(stderr, "ledger: %s\n", ops->path);
     status = commands[ops->options.command](ops);
     hx_ops_close(ops);
     return status;
