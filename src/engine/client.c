@@ -440,6 +440,10 @@ void hx_client_event(struct hx_gateway *gateway, struct hx_peer_event *event)
     case HX_PEER_STALLED:
     case HX_PEER_CLOSED:
     case HX_PEER_STDERR:
+    case HX_PEER_ANSWER_LOST:
+    case HX_PEER_REJECTED:
+    case HX_PEER_SESSION_LOST:
+    case HX_PEER_RESUME_POINT:
         return;
     }
 }

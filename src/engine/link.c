@@ -484,6 +484,10 @@ void hx_link_event(struct hx_gateway *gateway, struct hx_peer_event *event)
     case HX_PEER_TAKEN_BACK:
     case HX_PEER_READER_GONE:
     case HX_PEER_FRONT_GONE:
+    case HX_PEER_ANSWER_LOST:
+    case HX_PEER_REJECTED:
+    case HX_PEER_SESSION_LOST:
+    case HX_PEER_RESUME_POINT:
         return;
     }
 }

@@ -14,6 +14,7 @@ struct hx_peer_event *hx_peer_event_new(enum hx_peer_event_type type, uint32_t g
     event->generation = generation;
     hx_buf_init(&event->line, LINE_MAX_BYTES);
     hx_buf_init(&event->stderr_tail, LINE_MAX_BYTES);
+    hx_buf_init(&event->challenge, LINE_MAX_BYTES);
     return event;
 }
 
@@ -23,6 +24,7 @@ struct hx_peer_event *hx_peer_event_free(struct hx_peer_event *event)
         hx_list_unlink(&event->node);
         hx_buf_fini(&event->line);
         hx_buf_fini(&event->stderr_tail);
+        hx_buf_fini(&event->challenge);
     }
     return hx_free(event);
 }

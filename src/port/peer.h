@@ -7,6 +7,11 @@
  * Messages are whole lines without their newline. `tag` names one message written by us; every tag
  * handed to `send` ends in exactly one of WRITTEN, NOT_SENT or CUT.
  *
+ * Some transports (HTTP) make an exchange of its own of every message. There "the kernel accepted"
+ * reads "was handed out by us", and a *request* of which anything was sent ends, after or before
+ * its fate, in exactly one of: a MESSAGE or OVERSIZE with `is_answer`, ANSWER_LOST, REJECTED;
+ * unless it was dropped, which is followed by nothing but its fate.
+ *
  * Threads: everything here belongs to the loop thread.
  */
 #ifndef HX_PORT_PEER_H
@@ -38,6 +43,17 @@ enum hx_peer_event_type {
                            `stderr_tail`. Comes after the last MESSAGE and the fate of every tag. */
     HX_PEER_STDERR,     /* `line` holds one line of the child's standard error */
 
+    /* Upstream only, and only of transports with exchanges. */
+    HX_PEER_ANSWER_LOST,  /* request `tag` may have acted, and its answer will not come: `loss`,
+                            `status` the HTTP status or 0, `line` what a person may want to read */
+    HX_PEER_REJECTED,     /* message `tag` was refused before it was dispatched: `status`,
+                            `retry_after_ms`, `challenge`, `line` the start of the body */
+    HX_PEER_SESSION_LOST, /* the server has forgotten the session (and REJECTED what told us):
+                             nothing more is sent in this generation. What is in flight goes on.
+                             Start the next generation, or stop or kill this one. */
+    HX_PEER_RESUME_POINT, /* `line` is what `resume` would need to wait on for the answer to `tag`
+                             if this process ended now; it replaces an earlier one */
+
     /* Downstream only. */
     HX_PEER_END_OF_INPUT, /* orderly end of the client's requests */
     HX_PEER_TAKEN_BACK,   /* message `tag` was WRITTEN; its reader closed with it (partly) unread */
@@ -45,19 +61,35 @@ enum hx_peer_event_type {
     HX_PEER_FRONT_GONE    /* the process that the client started is dead */
 };
 
+/* Why an answer is lost. None of them says whether the request has acted. */
+enum hx_peer_loss {
+    HX_PEER_LOSS_NONE,
+    HX_PEER_LOSS_CONNECTION, /* cut or ended before the answer was whole */
+    HX_PEER_LOSS_STATUS,     /* an HTTP status that proves nothing: 5xx, a redirect, ... */
+    HX_PEER_LOSS_UNREADABLE, /* what came is no JSON-RPC message */
+    HX_PEER_LOSS_NO_ANSWER,  /* the reply ended in order, and the answer was not in it */
+    HX_PEER_LOSS_RESUME,     /* its stream could not be taken up again */
+    HX_PEER_LOSS_STALLED,    /* no byte accepted for stall_timeout with the request half written */
+    HX_PEER_LOSS_STOPPED     /* we stopped waiting: stop or kill */
+};
+
 struct hx_peer_event {
     struct hx_list node;
     enum hx_peer_event_type type;
     uint32_t generation; /* of the upstream process that it came from; 0 for a downstream */
-    uint64_t tag;
+    uint64_t tag; /* of a MESSAGE or OVERSIZE: the request on whose exchange it came, 0 = none */
     uint64_t size;
     char digest_hex[65];
+    bool is_answer;  /* MESSAGE, OVERSIZE: this is the answer to request `tag` */
     bool has_method; /* OVERSIZE */
     bool has_result;
     bool has_error;
+    enum hx_peer_loss loss;
     int status;                /* CLOSED: wait status; -errno when it could not be started */
+    int64_t retry_after_ms;    /* REJECTED: what the server asked for; 0 = nothing */
     struct hx_buf line;        /* owned by the event */
     struct hx_buf stderr_tail; /* CLOSED: the last lines of standard error, owned by the event */
+    struct hx_buf challenge;   /* REJECTED: WWW-Authenticate, owned by the event */
 };
 
 struct hx_peer_event *hx_peer_event_new(enum hx_peer_event_type type, uint32_t generation);
@@ -80,6 +112,17 @@ struct hx_upstream_ops {
     /* Names the transport for others on this host (who may ask whether it is gone): a short text
      * that goes into the ledger, empty when there is none. Valid until the next start. */
     const char *(*transport_name)(struct hx_upstream *upstream);
+
+    /* What only transports with exchanges have; NULL elsewhere. */
+
+    /* As send, with more headers: lines of "Name: value", each ended by a newline. Borrowed. */
+    void (*send_with)(struct hx_upstream *upstream, struct hx_buf *line, struct hx_span headers,
+                      uint64_t tag);
+    /* Nobody waits for request `tag` any more: its exchange is closed, the others go on. */
+    void (*drop)(struct hx_upstream *upstream, uint64_t tag);
+    /* Waits on for an answer that a RESUME_POINT, perhaps of an earlier process, tells of, under
+     * this tag. Ends as a request does; there is no fate. The answer carries the id it had then. */
+    void (*resume)(struct hx_upstream *upstream, struct hx_span text, uint64_t tag);
 };
 
 struct hx_upstream {

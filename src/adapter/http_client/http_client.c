@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The client as a whole: its generations and its end.
+ *
+ *     start            404 in a session        start
+ *   IDLE -> UP ------------------------> STALE -> UP
+ *           |  stop                        | stop
+ *           +-> STOPPING -> LEAVING -> IDLE, CLOSED
+ *
+ * kill goes to IDLE from everywhere. In IDLE no exchange exists, and every tag has its fate.
+ */
+#include "adapter/http_client/http_client.h"
+
+#include <stdio.h>
+
+#include "adapter/http_client/client.h"
+#include "base/alloc.h"
+
+enum {
+    TOKENS_MAX = 1 << 20,
+    DEPTH_MAX = 128,
+    ARENA_MAX = 1 << 20,
+    EXTRA_HEADERS_MAX = 16,
+    HEADER_MAX = 8192
+};
+
+static struct hx_http_client *client_of(const struct hx_upstream *upstream)
+{
+    return hx_container_of((struct hx_upstream *)(uintptr_t)upstream, struct hx_http_client,
+                           upstream);
+}
+
+static struct hx_http_exchange *exchange_of(struct hx_list *node)
+{
+    return hx_container_of(node, struct hx_http_exchange, node);
+}
+
+static struct hx_peer_event *tell(struct hx_http_client *client, enum hx_peer_event_type type,
+                                  uint64_t tag)
+{
+    struct hx_peer_event *event = hx_peer_event_new(type, client->generation);
+
+    event->tag = tag;
+    hx_list_append(client->upstream.inbox, &event->node);
+    return event;
+}
+
+/* --- the end --- */
+
+static void close_down(struct hx_http_client *client)
+{
+    client->state = HX_HTTP_IDLE;
+    hx_loop_timer_clear(client->stop_timer);
+    client->session = hx_http_session_drop(client->session);
+    tell(client, HX_PEER_CLOSED, 0);
+}
+
+/* Those of `list`; what is due to them is told. */
+static void abort_all(struct hx_list *list, enum hx_peer_loss loss)
+{
+    struct hx_list *node;
+
+    while ((node = hx_list_first(list)) != NULL)
+        hx_http_exchange_abort(exchange_of(node), loss);
+}
+
+static void end_all(struct hx_http_client *client)
+{
+    hx_http_unasked_close(client);
+    abort_all(&client->queued, HX_PEER_LOSS_STOPPED);
+    abort_all(&client->running, HX_PEER_LOSS_STOPPED);
+    abort_all(&client->waiting, HX_PEER_LOSS_STOPPED);
+}
+
+/* Nothing is in flight any more. */
+static void leave(struct hx_http_client *client)
+{
+    hx_loop_timer_clear(client->stop_timer);
+    if (!client->options.says_goodbye || client->session->id[0] == '\0' || client->is_stale) {
+        close_down(client);
+        return;
+    }
+    client->state = HX_HTTP_LEAVING;
+    hx_http_exchange_begin(hx_http_exchange_new(client, HX_HTTP_GOODBYE));
+}
+
+/* --- what waits --- */
+
+static bool may_begin_now(const struct hx_http_client *client,
+                          const struct hx_http_exchange *exchange)
+{
+    return client->running_count < client->options.exchanges_max &&
+           (client->greeting == NULL || exchange->may_jump);
+}
+
+static void begin_waiting(struct hx_http_client *client)
+{
+    hx_list_for_each_safe (node, &client->queued) {
+        struct hx_http_exchange *exchange = exchange_of(node);
+        if (!may_begin_now(client, exchange))
+            continue;
+        if (exchange->is_initialize || exchange->is_initialized)
+            client->greeting = exchange;
+        hx_http_exchange_begin(exchange);
+    }
+}
+
+static bool is_all_over(const struct hx_http_client *client)
+{
+    return hx_list_is_empty(&client->queued) && hx_list_is_empty(&client->running) &&
+           hx_list_is_empty(&client->waiting);
+}
+
+void hx_http_client_turn(struct hx_http_client *client)
+{
+    /* What cannot begin ends at once and comes here again. */
+    if (client->is_turning)
+        return;
+    client->is_turning = true;
+    if (client->state == HX_HTTP_UP)
+        begin_waiting(client);
+    client->is_turning = false;
+    if (!is_all_over(client))
+        return;
+    if (client->state == HX_HTTP_STOPPING)
+        leave(client);
+    else if (client->state == HX_HTTP_LEAVING)
+        close_down(client);
+}
+
+void hx_http_client_session_lost(struct hx_http_client *client,
+                                 const struct hx_http_exchange *exchange)
+{
+    /* Once a generation, and not for a late word about an earlier one. */
+    if (exchange->session != client->session || client->is_stale)
+        return;
+    client->is_stale = true;
+    client->counters.sessions_lost++;
+    tell(client, HX_PEER_SESSION_LOST, 0);
+    if (client->state != HX_HTTP_UP)
+        return;
+    client->state = HX_HTTP_STALE;
+    hx_http_unasked_close(client);
+    abort_all(&client->queued, HX_PEER_LOSS_NONE);
+}
+
+/* --- the port --- */
+
+static void start(struct hx_upstream *upstream, uint32_t generation)
+{
+    struct hx_http_client *client = client_of(upstream);
+
+    hx_assert(client->state == HX_HTTP_IDLE || client->state == HX_HTTP_STALE);
+    hx_http_session_drop(client->session);
+    client->session = hx_http_session_new(client->options.revision);
+    client->generation = generation;
+    client->greeting = NULL;
+    client->is_stale = false;
+    client->state = HX_HTTP_UP;
+    tell(client, HX_PEER_STARTED, 0);
+}
+
+/* What the message is, as far as its way is concerned. */
+static enum hx_http_purpose read_purpose(struct hx_http_client *client, struct hx_span line,
+                                         struct hx_rpc_msg *ret_msg)
+{
+    hx_arena_reset(&client->arena);
+    if (hx_rpc_read(&client->tape, line, &client->limits, &client->arena, ret_msg) != 0)
+        ret_msg->kind = HX_RPC_INVALID;
+    return ret_msg->kind == HX_RPC_REQUEST ? HX_HTTP_REQUEST : HX_HTTP_NOTICE;
+}
+
+static struct hx_http_exchange *message_new(struct hx_http_client *client, struct hx_buf *line,
+                                            uint64_t tag)
+{
+    struct hx_rpc_msg msg = {.kind = HX_RPC_INVALID};
+    enum hx_http_purpose purpose = read_purpose(client, hx_buf_span(line), &msg);
+    struct hx_http_exchange *exchange = hx_http_exchange_new(client, purpose);
+
+    exchange->tag = tag;
+    if (purpose == HX_HTTP_REQUEST) {
+        enum hx_mcp_method method = hx_mcp_method_parse(msg.method);
+        exchange->is_initialize = method == HX_MCP_INITIALIZE;
+        if (hx_buf_append_span(&exchange->id, msg.id.raw) != 0)
+            exchange->purpose = HX_HTTP_NOTICE; /* longer than any id of ours */
+    } else if (msg.kind == HX_RPC_NOTIFICATION) {
+        exchange->is_initialized = hx_mcp_method_parse(msg.method) == HX_MCP_INITIALIZED;
+    } else {
+        exchange->may_jump = msg.kind == HX_RPC_RESULT || msg.kind == HX_RPC_ERROR;
+    }
+    exchange->body = *line;
+    hx_buf_init(line, line->len_max);
+    return exchange;
+}
+
+/* False when one of them cannot be sent. */
+static bool take_extra(struct hx_http_exchange *exchange, struct hx_span headers)
+{
+    unsigned count = 0;
+
+    while (headers.len > 0) {
+        const char *newline = memchr(headers.ptr, '\n', headers.len);
+        struct hx_span line =
+            hx_span(headers.ptr, newline != NULL ? (size_t)(newline - headers.ptr) : headers.len);
+        char header[HEADER_MAX];
+
+        headers = hx_span(line.ptr + line.len + (newline != NULL),
+                          headers.len - line.len - (newline != NULL));
+        if (++count > EXTRA_HEADERS_MAX || line.len >= sizeof header ||
+            !hx_http_header_is_good(line))
+            return false;
+        memcpy(header, line.ptr, line.len);
+        header[line.len] = '\0';
+        hx_http_header_append(&exchange->extra, header);
+    }
+    return true;
+}
+
+static void send_with(struct hx_upstream *upstream, struct hx_buf *line, struct hx_span headers,
+                      uint64_t tag)
+{
+    struct hx_http_client *client = client_of(upstream);
+    struct hx_http_exchange *exchange;
+
+    if (client->state != HX_HTTP_UP || line->len == 0) {
+        hx_buf_fini(line);
+        tell(client, HX_PEER_NOT_SENT, tag);
+        return;
+    }
+    exchange = message_new(client, line, tag);
+    hx_http_exchange_queue(exchange);
+    if (!take_extra(exchange, headers))
+        hx_http_exchange_abort(exchange, HX_PEER_LOSS_NONE);
+    hx_http_client_turn(client);
+}
+
+static void send_line(struct hx_upstream *upstream, struct hx_buf *line, uint64_t tag)
+{
+    send_with(upstream, line, HX_SPAN_LIT(""), tag);
+}
+
+static void stop_due(void *arg)
+{
+    struct hx_http_client *client = arg;
+
+    if (client->state == HX_HTTP_STOPPING)
+        end_all(client);
+    hx_http_client_turn(client);
+}
+
+static void stop(struct hx_upstream *upstream)
+{
+    struct hx_http_client *client = client_of(upstream);
+
+    if (client->state != HX_HTTP_UP && client->state != HX_HTTP_STALE)
+        return;
+    client->state = HX_HTTP_STOPPING;
+    hx_http_unasked_close(client);
+    abort_all(&client->queued, HX_PEER_LOSS_NONE);
+    hx_loop_timer_set(client->stop_timer, client->options.stop_grace_ms);
+    hx_http_client_turn(client);
+}
+
+static void kill_now(struct hx_upstream *upstream)
+{
+    struct hx_http_client *client = client_of(upstream);
+
+    if (client->state == HX_HTTP_IDLE)
+        return;
+    end_all(client);
+    close_down(client);
+}
+
+static void hold(struct hx_upstream *upstream, bool is_held)
+{
+    struct hx_http_client *client = client_of(upstream);
+
+    client->is_held = is_held;
+    hx_list_for_each (node, &client->running)
+        hx_http_exchange_hold(exchange_of(node), is_held);
+}
+
+static const char *transport_name(struct hx_upstream *upstream)
+{
+    /* Sockets die with their process, so that there is nothing to ask about. */
+    (void)upstream;
+    return "";
+}
+
+static struct hx_http_exchange *find(struct hx_http_client *client, uint64_t tag)
+{
+    struct hx_list *lists[] = {&client->running, &client->waiting, &client->queued};
+
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        hx_list_for_each (node, lists[i]) {
+            struct hx_http_exchange *exchange = exchange_of(node);
+            if (exchange->purpose == HX_HTTP_REQUEST && exchange->tag == tag)
+                return exchange;
+        }
+    }
+    return NULL;
+}
+
+static void drop(struct hx_upstream *upstream, uint64_t tag)
+{
+    struct hx_http_client *client = client_of(upstream);
+    struct hx_http_exchange *exchange = find(client, tag);
+
+    if (exchange != NULL)
+        hx_http_exchange_abort(exchange, HX_PEER_LOSS_NONE);
+    hx_http_client_turn(client);
+}
+
+static void resume(struct hx_upstream *upstream, struct hx_span text, uint64_t tag)
+{
+    struct hx_http_client *client = client_of(upstream);
+    struct hx_http_exchange *exchange;
+
+    if (client->state != HX_HTTP_UP) {
+        tell(client, HX_PEER_ANSWER_LOST, tag)->loss = HX_PEER_LOSS_RESUME;
+        return;
+    }
+    exchange = hx_http_exchange_new(client, HX_HTTP_REQUEST);
+    exchange->tag = tag;
+    exchange->is_fate_told = true;
+    if (hx_http_resume_read(exchange, text)) {
+        hx_http_exchange_wait(exchange, 0);
+    } else {
+        hx_http_exchange_queue(exchange);
+        exchange->is_get = true;
+        hx_http_exchange_abort(exchange, HX_PEER_LOSS_RESUME);
+    }
+}
+
+static const struct hx_upstream_ops client_ops = {
+    .start = start,
+    .send = send_line,
+    .stop = stop,
+    .kill = kill_now,
+    .hold = hold,
+    .transport_name = transport_name,
+    .send_with = send_with,
+    .drop = drop,
+    .resume = resume,
+};
+
+/* --- memory --- */
+
+struct hx_http_client_options hx_http_client_defaults(void)
+{
+    return (struct hx_http_client_options){.revision = HX_MCP_UNKNOWN,
+                                           .message_max_bytes = 64 << 20,
+                                           .exchanges_max = 512,
+                                           .resume_failures_max = 8,
+                                           .connect_timeout_ms = 10000,
+                                           .stall_timeout_ms = 30000,
+                                           .idle_connection_ms = 10000,
+                                           .retry_ms = 1000,
+                                           .retry_max_ms = 30000,
+                                           .linger_ms = 1000,
+                                           .stop_grace_ms = 1000,
+                                           .has_unasked_stream = true,
+                                           .says_goodbye = true};
+}
+
+/* Everything that could make a later setting fail is looked at here. */
+static int check_options(const struct hx_http_client_options *options)
+{
+    CURLU *url = curl_url();
+    char *scheme = NULL;
+    bool is_good = url != NULL && options->url != NULL &&
+                   curl_url_set(url, CURLUPART_URL, options->url, 0) == CURLUE_OK &&
+                   curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+                   (hx_span_eq_cstr(hx_span_cstr(scheme), "http") ||
+                    hx_span_eq_cstr(hx_span_cstr(scheme), "https"));
+
+    curl_free(scheme);
+    curl_url_cleanup(url);
+    if (!is_good)
+        return HX_RAISE(HX_E_SYNTAX, "not an http or https URL");
+    for (const char *const *at = options->headers; at != NULL && *at != NULL; at++) {
+        if (!hx_http_header_is_good(hx_span_cstr(*at)))
+            return HX_RAISE(HX_E_SYNTAX, "a configured header is malformed, or set by us");
+    }
+    return 0;
+}
+
+static void client_init(struct hx_http_client *client, struct hx_loop *loop)
+{
+    const struct hx_http_client_options *options = &client->options;
+
+    client->loop = loop;
+    hx_list_init(&client->queued);
+    hx_list_init(&client->running);
+    hx_list_init(&client->waiting);
+    hx_list_init(&client->spare);
+    hx_http_transfers_init(&client->transfers, loop, (long)options->exchanges_max,
+                           hx_http_exchange_ended);
+    client->unasked_timer = hx_loop_timer_new(loop, hx_http_unasked_due, client);
+    client->stop_timer = hx_loop_timer_new(loop, stop_due, client);
+    hx_buf_init(&client->unasked_event_id, HX_SSE_ID_MAX);
+    hx_json_tape_init(&client->tape);
+    hx_arena_init(&client->arena, ARENA_MAX);
+    client->limits = (struct hx_json_limits){.depth_max = DEPTH_MAX,
+                                             .record_depth_max = HX_RPC_RECORD_DEPTH,
+                                             .tokens_max = TOKENS_MAX,
+                                             .text_max = options->message_max_bytes + 4096};
+}
+
+int hx_http_client_new(struct hx_loop *loop, struct hx_list *inbox,
+                       const struct hx_http_client_options *options,
+                       struct hx_upstream **ret_upstream)
+{
+    struct hx_http_client *client;
+    int rc;
+
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) /* counted by the library */
+        return HX_RAISE(HX_E_INTERNAL, "the HTTP library cannot start");
+    rc = check_options(options);
+    if (rc != 0)
+        return HX_TRACE(rc);
+    client = hx_new(struct hx_http_client);
+    client->options = *options;
+    client->upstream = (struct hx_upstream){.ops = &client_ops, .inbox = inbox};
+    client_init(client, loop);
+    hx_http_headers_init(&client->headers, options->headers, options->headers_file);
+    rc = hx_http_headers_refresh(&client->headers);
+    if (rc != 0) {
+        hx_http_client_free(&client->upstream);
+        return HX_TRACE(rc);
+    }
+    *ret_upstream = &client->upstream;
+    return 0;
+}
+
+static void free_all(struct hx_list *list)
+{
+    struct hx_list *node;
+
+    while ((node = hx_list_first(list)) != NULL)
+        hx_http_exchange_free(exchange_of(node));
+}
+
+struct hx_upstream *hx_http_client_free(struct hx_upstream *upstream)
+{
+    struct hx_http_client *client;
+
+    if (upstream == NULL)
+        return NULL;
+    client = client_of(upstream);
+    free_all(&client->queued);
+    free_all(&client->running);
+    free_all(&client->waiting);
+    free_all(&client->spare);
+    hx_http_transfers_fini(&client->transfers);
+    hx_loop_timer_free(client->unasked_timer);
+    hx_loop_timer_free(client->stop_timer);
+    hx_http_session_drop(client->session);
+    hx_http_headers_fini(&client->headers);
+    hx_buf_fini(&client->unasked_event_id);
+    hx_json_tape_fini(&client->tape);
+    hx_arena_fini(&client->arena);
+    hx_free(client);
+    return NULL;
+}
+
+struct hx_http_client_counters hx_http_client_counters(const struct hx_upstream *upstream)
+{
+    return client_of(upstream)->counters;
+}
