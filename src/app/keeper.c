@@ -197,6 +197,7 @@ static struct hx_gateway_options gateway_options(struct keeper *keeper)
         .message_max = (size_t)settings->message_max,
         .orphan_timeout_ms = settings->tool.orphan_timeout,
         .stuck_timeout_ms = settings->stuck_timeout,
+        .start_timeout_ms = settings->start_timeout,
         .waiters_max = 256,
         .requests_max = 16384,
         .queue_max = 1024 * 1024,

@@ -260,7 +260,9 @@ struct hx_link {
     struct hx_mono not_before;
     struct hx_timer restart;
     struct hx_timer stuck;
-    bool has_spoken; /* some process of it has sent a message */
+    struct hx_timer start_limit; /* the handshake is under way */
+    bool was_mute;               /* the last process did not answer it in time */
+    bool has_spoken;             /* some process of it has sent a message */
     bool is_stalled;
     bool is_input_closed; /* it runs but takes nothing any more */
     bool is_held;
@@ -497,6 +499,8 @@ struct hx_route *hx_route_find(struct hx_gateway *gateway, uint64_t id);
 void hx_route_id_text(const struct hx_route *route, char ret_text[24]);
 void hx_link_send(struct hx_gateway *gateway, struct hx_buf *line, uint64_t tag);
 void hx_link_greeted(struct hx_gateway *gateway, bool is_welcome);
+/* The handshake was answered. */
+void hx_link_has_answered(struct hx_gateway *gateway);
 /* How the last process ended, in sentences: its status and its last words. */
 void hx_link_write_end(const struct hx_link *link, struct hx_buf *out);
 /* Passes a notification on; copies `line`. */

@@ -28,6 +28,27 @@ static void on_stuck(struct hx_timer *timer)
     gateway->ports.upstream->ops->kill(gateway->ports.upstream);
 }
 
+/* It runs and does not answer the handshake: nothing can be done with it. */
+static void on_start_limit(struct hx_timer *timer)
+{
+    struct hx_link *link = hx_container_of(timer, struct hx_link, start_limit);
+    struct hx_gateway *gateway = hx_container_of(link, struct hx_gateway, link);
+    hx_tell(gateway, HX_TELL_WARN, "server_mute", "action=end generation=%u", link->generation);
+    link->was_mute = true;
+    gateway->ports.upstream->ops->kill(gateway->ports.upstream);
+}
+
+static void limit_handshake(struct hx_gateway *gateway)
+{
+    hx_timer_arm(&gateway->timers, &gateway->link.start_limit,
+                 hx_mono_after(gateway->now.mono, gateway->options.start_timeout_ms));
+}
+
+void hx_link_has_answered(struct hx_gateway *gateway)
+{
+    hx_timer_disarm(&gateway->timers, &gateway->link.start_limit);
+}
+
 void hx_link_init(struct hx_gateway *gateway)
 {
     struct hx_link *link = &gateway->link;
@@ -39,6 +60,7 @@ void hx_link_init(struct hx_gateway *gateway)
     link->next_id = 1;
     link->restart.fire = on_restart;
     link->stuck.fire = on_stuck;
+    link->start_limit.fire = on_start_limit;
 }
 
 static void free_notice(struct hx_notice *notice)
@@ -118,6 +140,7 @@ bool hx_link_want(struct hx_gateway *gateway)
     link->state = HX_LINK_STARTING;
     link->started = gateway->now.mono;
     link->is_stalled = false;
+    link->was_mute = false;
     link->is_input_closed = false;
     hx_tell(gateway, HX_TELL_INFO, "server_start", "generation=%u", link->generation);
     gateway->ports.upstream->ops->start(gateway->ports.upstream, link->generation);
@@ -139,6 +162,8 @@ static void send_request(struct hx_gateway *gateway, struct hx_request *request)
     struct hx_route *route = hx_route_new(gateway, HX_ROUTE_REQUEST);
     route->request = request;
     request->route = route;
+    if (request->kind == HX_REQUEST_INITIALIZE)
+        limit_handshake(gateway);
     if (request->limit_ms > 0)
         hx_timer_arm(&gateway->timers, &request->limit,
                      hx_mono_after(gateway->now.mono, request->limit_ms));
@@ -168,7 +193,9 @@ void hx_link_forward(struct hx_gateway *gateway, struct hx_request *request)
 void hx_link_write_end(const struct hx_link *link, struct hx_buf *out)
 {
     char reason[96];
-    if (link->last_status < 0)
+    if (link->was_mute)
+        (void)hx_buf_append_cstr(out, " It did not answer initialize within start_timeout.");
+    else if (link->last_status < 0)
         (void)hx_buf_printf(out, " It could not be started: %s.",
                             strerror_r(-link->last_status, reason, sizeof(reason)));
     else if ((link->last_status & 0x7f) != 0)
@@ -258,6 +285,7 @@ static void greet(struct hx_gateway *gateway)
     }
     struct hx_route *route = hx_route_new(gateway, HX_ROUTE_HANDSHAKE);
     gateway->link.state = HX_LINK_GREETING;
+    limit_handshake(gateway);
     hx_route_id_text(route, id);
     hx_buf_init(&line, gateway->options.message_max + 64);
     if (hx_rewrite_id(&msg, hx_span_cstr(id), &line) == 0)
@@ -295,6 +323,7 @@ static void send_quiet(struct hx_gateway *gateway, const struct hx_buf *message)
 
 void hx_link_greeted(struct hx_gateway *gateway, bool is_welcome)
 {
+    hx_link_has_answered(gateway);
     if (!is_welcome) {
         hx_tell(gateway, HX_TELL_WARN, "greeting_refused", "generation=%u",
                 gateway->link.generation);
@@ -370,6 +399,7 @@ static void on_closed(struct hx_gateway *gateway, struct hx_peer_event *event)
     hx_buf_reset(&link->last_stderr);
     (void)hx_buf_append_span(&link->last_stderr, hx_buf_span(&event->stderr_tail));
     hx_timer_disarm(&gateway->timers, &link->stuck);
+    hx_timer_disarm(&gateway->timers, &link->start_limit);
     hx_asks_of_server_gone(gateway, false);
     plan_restart(gateway, was_ready);
     settle_routes(gateway);

@@ -71,6 +71,8 @@ static void answer_request(struct hx_gateway *gateway, struct hx_route *route,
     hx_route_free(gateway, route);
     if (request == NULL)
         return; /* its client gave it up */
+    if (request->kind == HX_REQUEST_INITIALIZE)
+        hx_link_has_answered(gateway);
     struct hx_buf line;
     hx_buf_init(&line, gateway->options.message_max + (size_t)64 * 1024);
     int rc = rewrite_answer(gateway, request, msg, &line);

@@ -77,6 +77,7 @@ struct sim_life *sim_life_new(struct sim *sim, uint32_t host)
         .message_max = 1 << 20,
         .orphan_timeout_ms = sim->contracts[SIM_PAY].orphan_timeout_ms,
         .stuck_timeout_ms = 60 * 1000,
+        .start_timeout_ms = 120 * 1000,
         .waiters_max = 4,
         .requests_max = 64,
         .queue_max = 64 * 1024,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Field cases, groups D, E and J: hangs, deadlines, cancels, and what runs beside them."""
 
+import time
+
 from kit import processes
 from rawclient import RawClient
 from .way import assert_unknown, case, operation
@@ -90,6 +92,31 @@ def exits_at_start(t, w):
         "9" in str(error) and "cannot open the database" in str(error),
         f"status and last words in {error}",
     )
+
+
+@case("052_server_that_never_answers_initialize")
+def never_answers(t, w):
+    """A child that starts and stays mute: an error at the start-up deadline, with its last words."""
+    mute = ["sh", "-c", "echo waiting for the database >&2; cat > /dev/null"]
+    client = RawClient(t, t.hapax_argv(mute, "--start-timeout", "1s"))
+    began = time.monotonic()
+    error = client.error(
+        client.request(
+            "initialize",
+            {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "raw", "version": "1"},
+            },
+        )
+    )
+    seconds = time.monotonic() - began
+    t.equal(error["code"], 1502, f"error: {error}")
+    t.true(
+        "start_timeout" in str(error) and "waiting for the database" in str(error),
+        f"reason and last words in {error}",
+    )
+    t.true(0.9 <= seconds <= 1 + SOON, f"deadline of 1 s, answered after {seconds:.2f} s")
 
 
 @case("052_program_that_is_not_there")
