@@ -275,10 +275,12 @@ void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx
     if (rc < 0)
         hx_tell(gateway, HX_TELL_ERROR, "answer_dropped", "reason=memory");
     struct hx_delivery_note *note = NULL;
-    if (is_promise(answer))
+    if (is_promise(answer)) {
         note_promise(call, record);
-    else if (hx_op_state_is_final(record->state))
+        hx_delivery_remember(gateway, call, record);
+    } else if (hx_op_state_is_final(record->state)) {
         note = hx_delivery_new(gateway, call, record);
+    }
     hx_tell(gateway, HX_TELL_INFO, "answered", "answer=%s execution=%s replayed=%d joined=%d",
             hx_answer_name(answer), hx_op_state_name(record->state), call->is_replayed,
             call->is_joined);

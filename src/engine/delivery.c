@@ -16,6 +16,12 @@ enum { REMEMBERED_MS = 60 * 1000, REMEMBERED_MAX = 2048, FRONT_DEATH_MS = 5 * 10
 struct hx_delivery_note *hx_delivery_new(struct hx_gateway *gateway, struct hx_call *call,
                                          const struct hx_record *record)
 {
+    struct hx_map_node *before =
+        hx_map_find(&gateway->answered, hx_buf_span(&call->request->id_key));
+    struct hx_delivery_note *promise =
+        before ? hx_container_of(before, struct hx_delivery_note, by_id) : NULL;
+    if (promise != NULL && promise->wanted == HX_RECEIPT_NONE)
+        hx_delivery_free(gateway, promise);
     struct hx_delivery_note *note = hx_new(struct hx_delivery_note);
     note->tag = gateway->next_tag++;
     memcpy(note->tag_key, &note->tag, sizeof(note->tag_key));
@@ -34,6 +40,14 @@ struct hx_delivery_note *hx_delivery_new(struct hx_gateway *gateway, struct hx_c
                   hx_span(note->tag_key, sizeof(note->tag_key)));
     hx_map_insert(&gateway->answered, &note->by_id, hx_buf_span(&note->id_key));
     return note;
+}
+
+void hx_delivery_remember(struct hx_gateway *gateway, struct hx_call *call,
+                          const struct hx_record *record)
+{
+    struct hx_delivery_note *note = hx_delivery_new(gateway, call, record);
+    note->wanted = note->submitted = note->stored = HX_RECEIPT_NONE;
+    hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
 }
 
 void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note)
@@ -117,7 +131,7 @@ void hx_delivery_again(struct hx_gateway *gateway)
 
 void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *note)
 {
-    if (note->wanted == HX_RECEIPT_LOST)
+    if (note->wanted == HX_RECEIPT_LOST || note->wanted == HX_RECEIPT_NONE)
         return;
     note->wanted = HX_RECEIPT_LOST;
     gateway->losses_open++;

@@ -287,7 +287,12 @@ struct hx_ask {
     uint32_t seen_attempt; /* OUTCOME: the newest attempt that the question was about */
 };
 
-enum hx_receipt { HX_RECEIPT_OPEN, HX_RECEIPT_SENT, HX_RECEIPT_LOST };
+enum hx_receipt {
+    HX_RECEIPT_OPEN,
+    HX_RECEIPT_SENT,
+    HX_RECEIPT_LOST,
+    HX_RECEIPT_NONE /* a promise: what becomes of it matters to nobody, but its id is remembered */
+};
 
 /* An answer whose delivery may still be taken back. What the row is told follows what is known, and
  * a write that fails is made up for. */
@@ -531,6 +536,9 @@ struct hx_ask *hx_ask_find_server(struct hx_gateway *gateway, const struct hx_rp
 /* delivery.c: what became of an answer. */
 struct hx_delivery_note *hx_delivery_new(struct hx_gateway *gateway, struct hx_call *call,
                                          const struct hx_record *record);
+/* A promise was given under this id: the transport's repeat of the request means that operation. */
+void hx_delivery_remember(struct hx_gateway *gateway, struct hx_call *call,
+                          const struct hx_record *record);
 void hx_delivery_fate(struct hx_gateway *gateway, uint64_t tag, enum hx_peer_event_type fate);
 struct hx_delivery_note *hx_delivery_find(struct hx_gateway *gateway, const struct hx_rpc_id *id);
 void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *note);

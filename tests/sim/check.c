@@ -364,7 +364,7 @@ static void check_settled(struct sim *sim, const struct hx_record *row)
     bool is_hung = false;
     for (uint32_t i = 1; i <= sim->call_count && row->state == HX_OP_RUNNING; i++) {
         const struct sim_call *call = sim_call_get(sim, i);
-        is_hung |= call->state == SIM_CALL_ABANDONED && call->answers == 0 &&
+        is_hung |= call->state != SIM_CALL_OPEN && call->answers < call->arrivals &&
                    is_hanging(sim, call) && sim_life_of_owner(sim, &row->owner) != NULL;
     }
     if (is_hung)

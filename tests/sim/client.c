@@ -70,7 +70,7 @@ static void allow_unread(struct sim *sim, struct sim_call *call)
     bool is_open = call->state == SIM_CALL_OPEN || call->state == SIM_CALL_ANSWERED;
     const struct sim_life *life = sim_life_find(sim, call->life);
     bool can_learn =
-        life != NULL && call->state != SIM_CALL_ABANDONED && !sim_look_has_unsaved(life->gateway);
+        life != NULL && !life->is_paused && call->state != SIM_CALL_ABANDONED && !sim_look_has_unsaved(life->gateway);
     if (is_open || can_learn || call->answers == 0 || call->is_allowed || intent->key[0] != '\0')
         return;
     call->is_allowed = true;
