@@ -264,6 +264,30 @@ static bool needs_upstream(struct hx_gateway *gateway, const struct hx_record *r
     }
 }
 
+/* What stands in memory may be older than the row just read: another process, or a person, has gone
+ * on with the operation while nobody here looked. */
+static void refresh(struct hx_work *work, const struct hx_candidate *candidate,
+                    const struct hx_facts *facts)
+{
+    const struct hx_record *known = &work->op.durable;
+    const struct hx_record *read = candidate->record;
+    bool is_newer = read->fence > known->fence ||
+                    (read->fence == known->fence && hx_op_state_is_final(read->state) &&
+                     !hx_op_state_is_final(known->state));
+    if (work->op.phase != HX_PHASE_IDLE || !is_newer)
+        return;
+    work->op.durable = hx_work_keep_record(work, read);
+    work->facts = *facts;
+}
+
+/* Bounded: each waiter costs memory, and one intent needs few. */
+static bool is_full(const struct hx_gateway *gateway, const struct hx_work *work)
+{
+    const struct hx_record *record = &work->op.durable;
+    return work->op.waiters >= gateway->options.waiters_max && record->state != HX_OP_ABSENT &&
+           !hx_op_state_is_final(record->state);
+}
+
 void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candidate)
 {
     struct hx_gateway *gateway = call->gateway;
@@ -281,8 +305,16 @@ void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candid
         }
         work = hx_work_load(gateway, candidate->record);
         work->facts = facts;
+    } else {
+        refresh(work, candidate, &facts);
     }
     drop_found(call);
+    if (is_full(gateway, work)) {
+        bool is_unknown = work->op.durable.state == HX_OP_UNKNOWN;
+        hx_call_answer(call, is_unknown ? HX_ANSWER_OUTCOME_UNKNOWN : HX_ANSWER_BUSY,
+                       &work->op.durable);
+        return;
+    }
     call->gone_to = work->op.durable.identity;
     call->has_gone = true;
     hx_intake_leave_gate(call);

@@ -241,7 +241,8 @@ static void check_code(struct sim *sim, struct sim_call *call, struct sim_intent
         sim_mark(sim, SIM_UNKNOWN);
         bool may_have_acted = row->attempt.state == HX_ATTEMPT_OPEN ||
                               row->attempt.state == HX_ATTEMPT_ASKED ||
-                              row->attempt.state == HX_ATTEMPT_CONFIRMED || row->earlier.open > 0;
+                              row->attempt.state == HX_ATTEMPT_CONFIRMED || row->earlier.open > 0 ||
+                              row->reason == HX_REASON_RESTORED_COPY;
         if (!may_have_acted)
             sim_fail(sim, "call %u was told OUTCOME_UNKNOWN, and nothing was sent", call->number);
         if (is_keyed && intent->was_told_success)

@@ -69,8 +69,8 @@ static void allow_unread(struct sim *sim, struct sim_call *call)
     struct sim_intent *intent = sim_intent_get(sim, call->intent);
     bool is_open = call->state == SIM_CALL_OPEN || call->state == SIM_CALL_ANSWERED;
     const struct sim_life *life = sim_life_find(sim, call->life);
-    bool can_learn =
-        life != NULL && !life->is_paused && call->state != SIM_CALL_ABANDONED && !sim_look_has_unsaved(life->gateway);
+    bool can_learn = life != NULL && !life->is_paused && call->state != SIM_CALL_ABANDONED &&
+                     !sim_look_has_unsaved(life->gateway);
     if (is_open || can_learn || call->answers == 0 || call->is_allowed || intent->key[0] != '\0')
         return;
     call->is_allowed = true;
@@ -405,6 +405,8 @@ static void answer_person(struct sim *sim, struct sim_host *host, const struct h
         decision = "happened";
     else if (!may_act && sim_chance(&sim->luck, 500))
         decision = "again";
+    if (sim->person_says != NULL)
+        decision = sim->person_says;
     if (strcmp(decision, "leave") != 0)
         sim_mark(sim, SIM_PERSON);
     snprintf(text, sizeof(text),
@@ -431,7 +433,9 @@ static void on_late_request(struct sim *sim, struct sim_event *event)
 static void take_request(struct sim *sim, struct sim_host *host, const struct hx_rpc_msg *msg)
 {
     char text[256];
-    if (sim_chance(&sim->luck, 200)) {
+    if (sim->is_person_away)
+        return;
+    if (!sim->options.is_scripted && sim_chance(&sim->luck, 200)) {
         /* Nobody is at the desk. */
         struct sim_event *event =
             sim_after(sim, sim_between(&sim->luck, 1000, 600000), on_late_request);

@@ -362,7 +362,9 @@ struct sim {
     struct hx_json_limits limits;
     struct hx_arena arena;
 
-    /* Scripted runs say here how the next jobs go. */
+    /* Scripted runs say here how the next jobs go, and what a person answers (NULL = the truth). */
+    const char *person_says;
+    bool is_person_away;
     void (*script_run)(struct sim *sim, struct sim_run *run, int64_t *act_ms, int64_t *answer_ms);
 };
 

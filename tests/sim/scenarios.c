@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Small histories written by hand, each the core of one that a seed has found. The checks of the
+ * simulator run in all of them; a broken promise ends the program with the trace.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "sim/sim.h"
+
+/* How the tool takes its next calls. */
+static struct {
+    int style;
+    int64_t act_ms; /* -1 = never */
+    int64_t answer_ms;
+    bool is_refused;
+} tool;
+
+static void run_as_told(struct sim *sim, struct sim_run *run, int64_t *act_ms, int64_t *answer_ms)
+{
+    (void)sim;
+    run->style = tool.style;
+    *act_ms = tool.act_ms;
+    *answer_ms = tool.answer_ms;
+    if (!tool.is_refused)
+        return;
+    run->is_refusal = run->is_rpc_error = true;
+    hx_buf_reset(&run->result);
+    (void)hx_buf_printf(
+        &run->result, "{\"code\":-32011,\"message\":\"later\",\"data\":{\"run\":%u}}", run->number);
+}
+
+static void the_tool_works(void)
+{
+    tool.style = SIM_ANSWER_ONCE;
+    tool.act_ms = 5;
+    tool.answer_ms = 10;
+    tool.is_refused = false;
+}
+
+static void the_tool_is_silent(int64_t act_ms)
+{
+    the_tool_works();
+    tool.style = SIM_ANSWER_NEVER;
+    tool.act_ms = act_ms;
+}
+
+static struct sim *begin(void)
+{
+    struct sim_options options = {.seed = 1, .is_scripted = true};
+    struct sim *sim = sim_new(&options);
+    the_tool_works();
+    sim->script_run = run_as_told;
+    sim_host_connect(sim, &sim->hosts[1]);
+    sim_host_connect(sim, &sim->hosts[2]);
+    sim_run_for(sim, 500);
+    assert_true(sim->hosts[1].is_ready);
+    assert_true(sim->hosts[2].is_ready);
+    return sim;
+}
+
+/* Numbers of intents, since the array may move. */
+static uint32_t want(struct sim *sim, uint32_t host, enum sim_tool which, const char *key)
+{
+    struct sim_intent *intent = sim_intent_add(sim, host, which, 1, key);
+    sim_host_begin(sim, intent);
+    return intent->number;
+}
+
+static uint32_t effects(struct sim *sim)
+{
+    uint32_t sum = 0;
+    for (uint32_t i = 1; i <= sim->intent_count; i++)
+        sum += sim_intent_get(sim, i)->effects;
+    return sum;
+}
+
+static uint32_t answers(struct sim *sim, uint32_t call)
+{
+    return sim_call_get(sim, call)->answers;
+}
+
+static const struct hx_record *last_row(struct sim *sim)
+{
+    const struct hx_record *row = NULL;
+    for (size_t i = 0; hx_memory_ledger_row(sim->ledger, i) != NULL; i++)
+        row = hx_memory_ledger_row(sim->ledger, i);
+    assert_non_null(row);
+    return row;
+}
+
+static void end(struct sim *sim)
+{
+    sim_free(sim);
+}
+
+/* Seeds 12 and 24. */
+static void a_request_that_comes_twice_acts_once(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    sim->weather.double_send = 1000; /* the second copy up to 900 ms later */
+    want(sim, 1, SIM_PAY, "");
+    sim_run_for(sim, 2000);
+    assert_int_equal(effects(sim), 1);
+    assert_true(answers(sim, 1) >= 1);
+    end(sim);
+}
+
+/* Seed 30255: the id of a promise is remembered as well. */
+static void a_request_that_comes_twice_after_a_promise_acts_once(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    the_tool_works();
+    tool.style = SIM_ANSWER_GARBAGE;
+    sim->weather.double_send = 1000;
+    want(sim, 1, SIM_NOTE, "");
+    sim_run_for(sim, 2000);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+/* Seed 30: the receipt of the first answer meets a full disk. */
+static void a_refused_receipt_makes_no_repeat_of_a_wanted_call(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    want(sim, 1, SIM_PAY, "");
+    sim_run_for(sim, 15); /* answered; what became of the answer is not written yet */
+    hx_memory_ledger_fail_at(sim->ledger, 1, HX_MEMORY_REFUSE);
+    sim_run_for(sim, 3000);
+    want(sim, 2, SIM_PAY, "");
+    sim_run_for(sim, 1000);
+    assert_int_equal(effects(sim), 2);
+    end(sim);
+}
+
+/* The same for a neighbour who asks before the receipt is written. */
+static void an_answer_given_a_moment_ago_is_no_lost_one(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    want(sim, 1, SIM_PAY, "");
+    while (sim->call_count == 0 || answers(sim, 1) == 0)
+        sim_run_for(sim, 1);
+    want(sim, 2, SIM_PAY, "");
+    sim_run_for(sim, 1000);
+    assert_int_equal(effects(sim), 2);
+    end(sim);
+}
+
+/* Seed 6128: the keeper leaves while the ledger does not take that its last answer was lost. */
+static void a_keeper_that_leaves_says_what_became_of_its_answers(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    sim->hosts[1].is_slow = true;
+    uint32_t number = want(sim, 1, SIM_PAY, "");
+    while (sim->call_count == 0 || answers(sim, 1) == 0)
+        sim_run_for(sim, 1);
+    hx_memory_ledger_break(sim->ledger, true, true);
+    sim_host_hang_up(sim, &sim->hosts[1], SIM_CLOSE_PIPES); /* the answer is unread */
+    sim_run_for(sim, 3000);
+    hx_memory_ledger_break(sim->ledger, false, false);
+    sim_run_for(sim, 4000);
+    struct sim_intent *intent = sim_intent_get(sim, number);
+    intent->state = SIM_INTENT_PLANNED;
+    sim_host_begin(sim, intent);
+    sim_run_for(sim, 3000);
+    assert_int_equal(sim_intent_get(sim, number)->effects, 1);
+    end(sim);
+}
+
+/* Seeds 217 and 690: a claim on a row that is there already, and no mark. */
+static void a_mark_that_cannot_be_written_gives_the_claim_back(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    tool.is_refused = true;
+    uint32_t number = want(sim, 1, SIM_PAY, "key-1");
+    sim_run_for(sim, 100); /* refused for a second */
+    sim_host_cancel(sim, sim_call_get(sim, 1));
+    sim_run_for(sim, 3000);
+    assert_int_equal(last_row(sim)->state, HX_OP_READY);
+    the_tool_works();
+    hx_memory_ledger_fail_at(sim->ledger, 2, HX_MEMORY_REFUSE); /* claim, mark */
+    sim_intent_get(sim, number)->state = SIM_INTENT_PLANNED;
+    sim_host_begin(sim, sim_intent_get(sim, number));
+    sim_run_for(sim, 100);
+    assert_int_equal(effects(sim), 0);
+    sim_run_for(sim, 5000);
+    assert_int_equal(last_row(sim)->state, HX_OP_READY);
+    end(sim);
+}
+
+/* Seed 9. */
+static void a_person_who_never_answers_keeps_no_call_open(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    sim->contracts[SIM_PAY].timeout_ms = 1000;
+    sim->hosts[3].can_elicit = true;
+    sim->is_person_away = true;
+    sim_host_connect(sim, &sim->hosts[3]);
+    sim_run_for(sim, 500);
+    the_tool_is_silent(5);
+    want(sim, 3, SIM_PAY, "key-1");
+    sim_run_for(sim, 10 * 60 * 1000);
+    assert_int_equal(answers(sim, 1), 0);
+    sim_run_for(sim, 6 * 60 * 1000);
+    assert_int_equal(answers(sim, 1), 1);
+    end(sim);
+}
+
+/* Seed 29816: a key that took over a successor. */
+static void a_key_that_took_over_a_successor_still_conflicts(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    sim->contracts[SIM_PAY].timeout_ms = 1000;
+    sim->hosts[3].can_elicit = true;
+    sim_host_connect(sim, &sim->hosts[3]);
+    sim_run_for(sim, 500);
+    the_tool_is_silent(-1);
+    sim->person_says = "again"; /* first generation: superseded by the second, unknown as well */
+    want(sim, 3, SIM_PAY, "");
+    sim_run_for(sim, 1500);
+    sim->person_says = "leave";
+    sim_run_for(sim, 3000);
+    assert_int_equal(last_row(sim)->state, HX_OP_UNKNOWN);
+    assert_int_equal(last_row(sim)->generation, 1);
+    uint32_t keyed = want(sim, 3, SIM_PAY, "key-1");
+    sim_run_for(sim, 3000);
+    assert_int_equal(last_row(sim)->key_source, HX_KEY_META);
+    assert_int_equal(last_row(sim)->generation, 1);
+    the_tool_works();
+    sim_host_call(sim, &sim->hosts[2], sim_intent_get(sim, keyed), true);
+    sim_run_for(sim, 3000);
+    assert_int_equal(sim->marks[SIM_CONFLICT], 1);
+    end(sim);
+}
+
+/* Seed 110: attempts that were given up while their requests stood behind a line half out. */
+static void a_queue_behind_a_stalled_server_ends_without_harm(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    sim->contracts[SIM_PAY].timeout_ms = 1000;
+    sim->weather.stall = 1000;
+    want(sim, 1, SIM_PAY, "key-1");
+    sim_run_for(sim, 100);
+    sim->weather.stall = 0;
+    want(sim, 1, SIM_PAY, "key-2");
+    sim_run_for(sim, 3 * 60 * 1000);
+    assert_true(answers(sim, 1) >= 1);
+    assert_true(answers(sim, 2) >= 1);
+    assert_int_equal(effects(sim), 0);
+    end(sim);
+}
+
+/* Seeds 21 and 31: what a dead server leaves in memory is not answered from there. */
+static void what_another_process_found_out_is_told(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    sim->contracts[SIM_PAY].timeout_ms = 1000;
+    the_tool_works();
+    tool.answer_ms = 5000; /* late: unknown by then, and evidence when it comes */
+    uint32_t number = want(sim, 1, SIM_PAY, "key-1");
+    sim_run_for(sim, 2000);
+    assert_int_equal(last_row(sim)->state, HX_OP_UNKNOWN);
+    sim_intent_get(sim, number)->host = 2;
+    sim_intent_get(sim, number)->state = SIM_INTENT_PLANNED;
+    sim_host_begin(sim, sim_intent_get(sim, number)); /* the other gateway sees "unknown" */
+    sim_run_for(sim, 5000);
+    assert_int_equal(last_row(sim)->state, HX_OP_SUCCEEDED);
+    sim_intent_get(sim, number)->state = SIM_INTENT_PLANNED;
+    sim_host_begin(sim, sim_intent_get(sim, number));
+    sim_run_for(sim, 1000);
+    assert_true(sim_intent_get(sim, number)->was_told_success);
+    end(sim);
+}
+
+/* The simulated gateways take four waiters. */
+static void more_waiters_than_allowed_are_told_busy(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    tool.act_ms = 5;
+    tool.answer_ms = 3000;
+    uint32_t number = want(sim, 1, SIM_PAY, "key-1");
+    for (int i = 0; i < 7; i++) {
+        sim_run_for(sim, 50);
+        sim_host_call(sim, &sim->hosts[1], sim_intent_get(sim, number), false);
+    }
+    sim_run_for(sim, 500);
+    assert_int_equal(sim->marks[SIM_BUSY], 4);
+    sim_run_for(sim, 5000);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+static void after_a_restore_keys_without_time_open_as_unknown(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    struct hx_wall now = hx_clock_now(&sim->clock).wall;
+    const int64_t hour_ms = 3600 * 1000;
+    hx_memory_ledger_set_gap(sim->ledger, (struct hx_gap){.from = {now.ms - 2 * hour_ms},
+                                                                .to = {now.ms},
+                                                                .until = {now.ms + 24 * hour_ms}});
+    want(sim, 1, SIM_PAY, "key-1");
+    want(sim, 1, SIM_PAY, "");
+    sim_run_for(sim, 1000);
+    assert_int_equal(effects(sim), 0);
+    assert_int_equal(last_row(sim)->state, HX_OP_UNKNOWN);
+    assert_int_equal(last_row(sim)->reason, HX_REASON_RESTORED_COPY);
+    assert_int_equal(sim->marks[SIM_UNKNOWN], 1);
+    assert_true(answers(sim, 2) == 1); /* REPEAT_SUSPECTED */
+    /* A quarter of an hour later calls without a key run again. */
+    sim_run_for(sim, 16 * 60 * 1000);
+    struct sim_intent *keyless = sim_intent_add(sim, 2, SIM_PAY, 2, "");
+    sim_host_begin(sim, keyless);
+    sim_run_for(sim, 1000);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+/* A key whose own time lies outside the gap was not lost with it. */
+static void after_a_restore_new_keys_run(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    struct hx_wall now = hx_clock_now(&sim->clock).wall;
+    const int64_t hour_ms = 3600 * 1000;
+    hx_memory_ledger_set_gap(sim->ledger, (struct hx_gap){.from = {now.ms - 2 * hour_ms},
+                                                                .to = {now.ms},
+                                                                .until = {now.ms + 24 * hour_ms}});
+    sim_run_for(sim, 1000);
+    char key[HX_ID_TEXT_SIZE];
+    uint8_t random[10] = {1, 2, 3};
+    struct hx_id id = hx_id_make(hx_clock_now(&sim->clock).wall, random);
+    hx_id_format(&id, key);
+    want(sim, 1, SIM_PAY, key);
+    sim_run_for(sim, 1000);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_that_comes_twice_acts_once),
+        cmocka_unit_test(a_request_that_comes_twice_after_a_promise_acts_once),
+        cmocka_unit_test(a_refused_receipt_makes_no_repeat_of_a_wanted_call),
+        cmocka_unit_test(an_answer_given_a_moment_ago_is_no_lost_one),
+        cmocka_unit_test(a_keeper_that_leaves_says_what_became_of_its_answers),
+        cmocka_unit_test(a_mark_that_cannot_be_written_gives_the_claim_back),
+        cmocka_unit_test(a_person_who_never_answers_keeps_no_call_open),
+        cmocka_unit_test(a_key_that_took_over_a_successor_still_conflicts),
+        cmocka_unit_test(a_queue_behind_a_stalled_server_ends_without_harm),
+        cmocka_unit_test(what_another_process_found_out_is_told),
+        cmocka_unit_test(more_waiters_than_allowed_are_told_busy),
+        cmocka_unit_test(after_a_restore_keys_without_time_open_as_unknown),
+        cmocka_unit_test(after_a_restore_new_keys_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
