@@ -266,6 +266,8 @@ struct hx_link {
     bool is_stalled;
     bool is_input_closed; /* it runs but takes nothing any more */
     bool is_held;
+    bool is_remote;  /* a transport with exchanges: no process of ours */
+    int http_status; /* of the last failed exchange; 0 = it was none */
     struct hx_mcp_initialize_result server;
     int last_status;
     struct hx_buf last_stderr;
@@ -504,6 +506,21 @@ struct hx_route *hx_route_find(struct hx_gateway *gateway, uint64_t id);
 void hx_route_id_text(const struct hx_route *route, char ret_text[24]);
 void hx_link_send(struct hx_gateway *gateway, struct hx_buf *line, uint64_t tag);
 void hx_link_greeted(struct hx_gateway *gateway, bool is_welcome);
+/* waiting.c */
+void hx_notice_free(struct hx_notice *notice);
+void hx_link_release_waiting(struct hx_gateway *gateway);
+void hx_link_fail_waiting(struct hx_gateway *gateway);
+/* greeting.c: our own handshake. */
+void hx_link_greet(struct hx_gateway *gateway);
+void hx_link_become_ready(struct hx_gateway *gateway);
+void hx_link_limit_handshake(struct hx_gateway *gateway);
+/* The server cannot be used now; whoever waits for it is told. */
+void hx_link_unreachable(struct hx_gateway *gateway);
+bool hx_link_has_exchanges(const struct hx_gateway *gateway);
+/* exchange.c: ends that only transports with exchanges know. */
+void hx_exchange_not_sent(struct hx_gateway *gateway, const struct hx_peer_event *event);
+void hx_exchange_answer_lost(struct hx_gateway *gateway, const struct hx_peer_event *event);
+void hx_exchange_rejected(struct hx_gateway *gateway, const struct hx_peer_event *event);
 /* The handshake was answered. */
 void hx_link_has_answered(struct hx_gateway *gateway);
 /* How the last process ended, in sentences: its status and its last words. */

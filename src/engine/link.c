@@ -10,8 +10,6 @@
 
 #include "base/crash.h"
 
-static void fail_waiting(struct hx_gateway *gateway);
-
 static void on_restart(struct hx_timer *timer)
 {
     struct hx_link *link = hx_container_of(timer, struct hx_link, restart);
@@ -38,7 +36,7 @@ static void on_start_limit(struct hx_timer *timer)
     gateway->ports.upstream->ops->kill(gateway->ports.upstream);
 }
 
-static void limit_handshake(struct hx_gateway *gateway)
+void hx_link_limit_handshake(struct hx_gateway *gateway)
 {
     hx_timer_arm(&gateway->timers, &gateway->link.start_limit,
                  hx_mono_after(gateway->now.mono, gateway->options.start_timeout_ms));
@@ -61,20 +59,14 @@ void hx_link_init(struct hx_gateway *gateway)
     link->restart.fire = on_restart;
     link->stuck.fire = on_stuck;
     link->start_limit.fire = on_start_limit;
-}
-
-static void free_notice(struct hx_notice *notice)
-{
-    hx_list_unlink(&notice->node);
-    hx_buf_fini(&notice->line);
-    hx_free(notice);
+    link->is_remote = hx_link_has_exchanges(gateway);
 }
 
 void hx_link_fini(struct hx_gateway *gateway)
 {
     struct hx_link *link = &gateway->link;
     hx_list_for_each_safe (node, &link->waiting_notices)
-        free_notice(hx_container_of(node, struct hx_notice, node));
+        hx_notice_free(hx_container_of(node, struct hx_notice, node));
     hx_list_for_each_safe (node, &link->route_list)
         hx_route_free(gateway, hx_container_of(node, struct hx_route, node));
     hx_buf_fini(&link->last_stderr);
@@ -129,7 +121,7 @@ bool hx_link_want(struct hx_gateway *gateway)
     if (link->state != HX_LINK_DOWN)
         return false;
     if (gateway->is_draining) {
-        fail_waiting(gateway);
+        hx_link_fail_waiting(gateway);
         return false;
     }
     if (!hx_mono_reached(gateway->now.mono, link->not_before)) {
@@ -147,53 +139,14 @@ bool hx_link_want(struct hx_gateway *gateway)
     return false;
 }
 
-/* Sends one pass-through request under an id of ours. */
-static void send_request(struct hx_gateway *gateway, struct hx_request *request)
-{
-    struct hx_buf line;
-    char id[24];
-    struct hx_rpc_msg msg;
-    if (hx_rpc_read(&gateway->tape, hx_buf_span(&request->message), &gateway->limits,
-                    &gateway->arena, &msg) < 0 ||
-        msg.kind != HX_RPC_REQUEST) {
-        hx_upstream_failed_request(gateway, request);
-        return;
-    }
-    struct hx_route *route = hx_route_new(gateway, HX_ROUTE_REQUEST);
-    route->request = request;
-    request->route = route;
-    if (request->kind == HX_REQUEST_INITIALIZE)
-        limit_handshake(gateway);
-    if (request->limit_ms > 0)
-        hx_timer_arm(&gateway->timers, &request->limit,
-                     hx_mono_after(gateway->now.mono, request->limit_ms));
-    hx_route_id_text(route, id);
-    hx_buf_init(&line, gateway->options.message_max + 64);
-    if (hx_rewrite_id(&msg, hx_span_cstr(id), &line) == 0)
-        hx_link_send(gateway, &line, route->id);
-    hx_buf_fini(&line);
-}
-
-void hx_link_forward(struct hx_gateway *gateway, struct hx_request *request)
-{
-    struct hx_link *link = &gateway->link;
-    /* The first process is greeted by the client itself, so nothing waits for a greeting there;
-     * what comes before it has started waits in its queue. */
-    if (hx_link_want(gateway)) {
-        send_request(gateway, request);
-        return;
-    }
-    if (gateway->is_draining) {
-        hx_upstream_failed_request(gateway, request);
-        return;
-    }
-    hx_list_append(&link->waiting_requests, &request->wait_node);
-}
-
 void hx_link_write_end(const struct hx_link *link, struct hx_buf *out)
 {
     char reason[96];
-    if (link->was_mute)
+    if (link->is_remote && link->http_status != 0)
+        (void)hx_buf_printf(out, " It answered with HTTP status %d.", link->http_status);
+    else if (link->is_remote)
+        (void)hx_buf_append_cstr(out, " It could not be reached.");
+    else if (link->was_mute)
         (void)hx_buf_append_cstr(out, " It did not answer initialize within start_timeout.");
     else if (link->last_status < 0)
         (void)hx_buf_printf(out, " It could not be started: %s.",
@@ -209,132 +162,10 @@ void hx_link_write_end(const struct hx_link *link, struct hx_buf *out)
         (void)hx_buf_printf(out, " Its last words: %.*s", HX_SPAN_FMT(words));
 }
 
-/* A notification speaks to the process that is there. Only before the first one is up does it wait;
- * what a restarted process must know is told to it in the greeting. */
-void hx_link_notify(struct hx_gateway *gateway, struct hx_span line)
-{
-    enum { NOTICES_MAX = 1024 };
-    struct hx_link *link = &gateway->link;
-    bool is_first_start = link->generation <= 1 && link->state == HX_LINK_STARTING;
-    struct hx_buf copy;
-    if (link->state != HX_LINK_READY && !is_first_start)
-        return;
-    hx_buf_init(&copy, gateway->options.message_max);
-    if (hx_buf_append_span(&copy, line) < 0 || link->notice_count >= NOTICES_MAX) {
-        hx_buf_fini(&copy);
-        return;
-    }
-    if (!is_first_start) {
-        hx_link_send(gateway, &copy, 0);
-        hx_buf_fini(&copy);
-        return;
-    }
-    struct hx_notice *notice = hx_new(struct hx_notice);
-    notice->line = copy;
-    hx_list_append(&link->waiting_notices, &notice->node);
-    link->notice_count++;
-}
-
-static void release_waiting(struct hx_gateway *gateway)
-{
-    struct hx_link *link = &gateway->link;
-    struct hx_list *node;
-    while ((node = hx_list_take_first(&link->waiting_requests)) != NULL)
-        send_request(gateway, hx_container_of(node, struct hx_request, wait_node));
-    while ((node = hx_list_first(&link->waiting_notices)) != NULL) {
-        struct hx_notice *notice = hx_container_of(node, struct hx_notice, node);
-        hx_link_send(gateway, &notice->line, 0);
-        free_notice(notice);
-    }
-    while ((node = hx_list_take_first(&link->waiting_calls)) != NULL)
-        hx_intake_upstream_ready(hx_container_of(node, struct hx_call, node));
-    hx_list_for_each_safe (work_node, &gateway->works)
-        hx_work_upstream_ready(hx_container_of(work_node, struct hx_work, node));
-}
-
-static void fail_waiting(struct hx_gateway *gateway)
-{
-    struct hx_link *link = &gateway->link;
-    struct hx_list *node;
-    while ((node = hx_list_take_first(&link->waiting_requests)) != NULL)
-        hx_upstream_failed_request(gateway, hx_container_of(node, struct hx_request, wait_node));
-    while ((node = hx_list_take_first(&link->waiting_calls)) != NULL)
-        hx_intake_upstream_failed(hx_container_of(node, struct hx_call, node));
-    hx_list_for_each_safe (work_node, &gateway->works)
-        hx_work_upstream_failed(hx_container_of(work_node, struct hx_work, node));
-}
-
-static void become_ready(struct hx_gateway *gateway)
+void hx_link_become_ready(struct hx_gateway *gateway)
 {
     gateway->link.state = HX_LINK_READY;
-    release_waiting(gateway);
-}
-
-/* A restarted process knows nothing of the client: the handshake of the first one is played again.
- * */
-static void greet(struct hx_gateway *gateway)
-{
-    struct hx_rpc_msg msg;
-    struct hx_buf line;
-    char id[24];
-    if (hx_rpc_read(&gateway->tape, hx_buf_span(&gateway->initialize_message), &gateway->limits,
-                    &gateway->arena, &msg) < 0 ||
-        msg.kind != HX_RPC_REQUEST) {
-        become_ready(gateway);
-        return;
-    }
-    struct hx_route *route = hx_route_new(gateway, HX_ROUTE_HANDSHAKE);
-    gateway->link.state = HX_LINK_GREETING;
-    limit_handshake(gateway);
-    hx_route_id_text(route, id);
-    hx_buf_init(&line, gateway->options.message_max + 64);
-    if (hx_rewrite_id(&msg, hx_span_cstr(id), &line) == 0)
-        hx_link_send(gateway, &line, route->id);
-    hx_buf_fini(&line);
-}
-
-static void send_copy(struct hx_gateway *gateway, const struct hx_buf *message)
-{
-    struct hx_buf line;
-    if (message->len == 0)
-        return;
-    hx_buf_init(&line, gateway->options.message_max);
-    if (hx_buf_append_span(&line, hx_buf_span(message)) == 0)
-        hx_link_send(gateway, &line, 0);
-    hx_buf_fini(&line);
-}
-
-/* A request whose answer nobody needs. */
-static void send_quiet(struct hx_gateway *gateway, const struct hx_buf *message)
-{
-    struct hx_rpc_msg msg;
-    struct hx_buf line;
-    char id[24];
-    if (message->len == 0 || hx_rpc_read(&gateway->tape, hx_buf_span(message), &gateway->limits,
-                                         &gateway->arena, &msg) < 0)
-        return;
-    struct hx_route *route = hx_route_new(gateway, HX_ROUTE_QUIET);
-    hx_route_id_text(route, id);
-    hx_buf_init(&line, gateway->options.message_max + 64);
-    if (hx_rewrite_id(&msg, hx_span_cstr(id), &line) == 0)
-        hx_link_send(gateway, &line, 0);
-    hx_buf_fini(&line);
-}
-
-void hx_link_greeted(struct hx_gateway *gateway, bool is_welcome)
-{
-    hx_link_has_answered(gateway);
-    if (!is_welcome) {
-        hx_tell(gateway, HX_TELL_WARN, "greeting_refused", "generation=%u",
-                gateway->link.generation);
-        gateway->ports.upstream->ops->stop(gateway->ports.upstream);
-        return;
-    }
-    send_copy(gateway, &gateway->initialized_message);
-    send_quiet(gateway, &gateway->level_message);
-    hx_list_for_each (node, &gateway->subscriptions)
-        send_quiet(gateway, &hx_container_of(node, struct hx_subscription, node)->message);
-    become_ready(gateway);
+    hx_link_release_waiting(gateway);
 }
 
 static void on_started(struct hx_gateway *gateway)
@@ -343,9 +174,9 @@ static void on_started(struct hx_gateway *gateway)
     if (link->state != HX_LINK_STARTING)
         return;
     if (link->generation > 1 && gateway->initialize_message.len > 0)
-        greet(gateway);
+        hx_link_greet(gateway);
     else
-        become_ready(gateway);
+        hx_link_become_ready(gateway);
 }
 
 static void settle_routes(struct hx_gateway *gateway)
@@ -406,7 +237,7 @@ static void on_closed(struct hx_gateway *gateway, struct hx_peer_event *event)
     if (!was_ready && gateway->options.is_predecessor_draining(gateway->options.context))
         link->not_before = hx_mono_after(gateway->now.mono, predecessor_wait_ms);
     else if (!was_ready)
-        fail_waiting(gateway);
+        hx_link_fail_waiting(gateway);
     bool is_wanted =
         !hx_list_is_empty(&link->waiting_requests) || !hx_list_is_empty(&link->waiting_calls);
     hx_list_for_each (node, &gateway->works) {
@@ -415,6 +246,40 @@ static void on_closed(struct hx_gateway *gateway, struct hx_peer_event *event)
     }
     if (is_wanted)
         (void)hx_link_want(gateway);
+}
+
+/* The process or session cannot be used; whoever needs it waits for the next one. */
+static void go_down(struct hx_gateway *gateway)
+{
+    gateway->link.state = HX_LINK_DOWN;
+    hx_timer_disarm(&gateway->timers, &gateway->link.start_limit);
+    hx_asks_of_server_gone(gateway, false);
+    plan_restart(gateway, false);
+}
+
+void hx_link_unreachable(struct hx_gateway *gateway)
+{
+    go_down(gateway);
+    hx_link_fail_waiting(gateway);
+}
+
+/* The server is there and knows us no more: a new handshake, and what waits goes on. What is in flight
+ * in the old session may still be answered. */
+static void on_session_lost(struct hx_gateway *gateway)
+{
+    struct hx_link *link = &gateway->link;
+    bool was_ready = link->state == HX_LINK_READY;
+    hx_tell(gateway, HX_TELL_WARN, "session_lost", "generation=%u", link->generation);
+    if (link->state == HX_LINK_STOPPING)
+        return;
+    go_down(gateway);
+    if (was_ready) {
+        /* Once at once; a server that forgets every session at birth is given time. */
+        link->not_before = gateway->now.mono;
+        (void)hx_link_want(gateway);
+    } else {
+        hx_link_fail_waiting(gateway);
+    }
 }
 
 /* A line is half out and the process takes no more: its call is unknown, the others wait. */
@@ -480,7 +345,10 @@ void hx_link_stop(struct hx_gateway *gateway)
 
 void hx_link_event(struct hx_gateway *gateway, struct hx_peer_event *event)
 {
-    if (event->generation != gateway->link.generation)
+    /* A server that forgot its session gets a new generation while answers of the old one still come;
+     * they are told apart by their routes. What is said of a generation as a whole must be of ours. */
+    bool is_of_exchange = event->tag != 0 && hx_link_has_exchanges(gateway);
+    if (event->generation != gateway->link.generation && !is_of_exchange)
         return;
     switch (event->type) {
     case HX_PEER_MESSAGE:
@@ -504,8 +372,21 @@ void hx_link_event(struct hx_gateway *gateway, struct hx_peer_event *event)
         on_fate(gateway, event);
         return;
     case HX_PEER_NOT_SENT:
+        if (hx_link_has_exchanges(gateway)) {
+            hx_exchange_not_sent(gateway, event);
+            return;
+        }
         on_fate(gateway, event);
         on_input_closed(gateway);
+        return;
+    case HX_PEER_ANSWER_LOST:
+        hx_exchange_answer_lost(gateway, event);
+        return;
+    case HX_PEER_REJECTED:
+        hx_exchange_rejected(gateway, event);
+        return;
+    case HX_PEER_SESSION_LOST:
+        on_session_lost(gateway);
         return;
     case HX_PEER_STDERR:
         gateway->options.relay(gateway->options.context, hx_buf_span(&event->line));
@@ -514,9 +395,6 @@ void hx_link_event(struct hx_gateway *gateway, struct hx_peer_event *event)
     case HX_PEER_TAKEN_BACK:
     case HX_PEER_READER_GONE:
     case HX_PEER_FRONT_GONE:
-    case HX_PEER_ANSWER_LOST:
-    case HX_PEER_REJECTED:
-    case HX_PEER_SESSION_LOST:
     case HX_PEER_RESUME_POINT:
         return;
     }

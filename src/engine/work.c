@@ -275,7 +275,9 @@ void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_go
         hx_work_look_again_later(work);
         return;
     }
-    if (is_sender_gone && may_resend && !gateway->is_draining && !work->is_lost_waiting) {
+    bool must_wait = gateway->link.state != HX_LINK_READY;
+    if (is_sender_gone && may_resend && !gateway->is_draining && must_wait &&
+        !work->is_lost_waiting) {
         work->is_lost_waiting = true;
         work->lost_reason = reason;
         work->facts.is_sender_gone = true;
@@ -284,7 +286,8 @@ void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_go
     struct hx_event event = hx_work_make_event(work, HX_EV_LOST);
     event.reason = reason;
     event.facts.is_sender_gone = is_sender_gone;
-    event.facts.is_same_target = false;
+    /* Sent again at once only where the server is there and the old exchange is closed. */
+    event.facts.is_same_target = is_sender_gone && !must_wait && !gateway->is_draining;
     hx_work_step(work, &event, NULL);
 }
 

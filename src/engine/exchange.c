@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Ends of exchanges that only a transport with exchanges (HTTP) knows: a request that was refused before
+ * it was dispatched, an answer that will not come, a session that the server has forgotten.
+ *
+ * A refusal proves that nothing ran, so the operation goes back to ready. A lost answer proves nothing.
+ */
+#include "engine/internal.h"
+
+#include <stdio.h>
+
+enum {
+    STATUS_UNAUTHORIZED = 401,
+    STATUS_FORBIDDEN = 403,
+    STATUS_NOT_FOUND = 404,
+    STATUS_TOO_MANY = 429
+};
+
+bool hx_link_has_exchanges(const struct hx_gateway *gateway)
+{
+    return gateway->ports.upstream->ops->drop != NULL;
+}
+
+static void keep_reason(struct hx_gateway *gateway, const struct hx_peer_event *event)
+{
+    struct hx_link *link = &gateway->link;
+    link->http_status = event->status;
+    hx_buf_reset(&link->last_stderr);
+    (void)hx_buf_append_span(&link->last_stderr, hx_buf_span(&event->line));
+}
+
+/* One more time for what is harmless to ask twice, or was proved not to have been looked at. */
+static void ask_again(struct hx_gateway *gateway, struct hx_request *request)
+{
+    request->was_resent = true;
+    hx_link_forward(gateway, request);
+}
+
+static void greeting_failed(struct hx_gateway *gateway)
+{
+    /* The generation is over before it began; the next one is not started at once. */
+    hx_link_unreachable(gateway);
+}
+
+void hx_exchange_not_sent(struct hx_gateway *gateway, const struct hx_peer_event *event)
+{
+    struct hx_route *route = hx_route_find(gateway, event->tag);
+    keep_reason(gateway, event);
+    if (route == NULL)
+        return;
+    struct hx_request *request = route->request;
+    struct hx_work *work = route->work;
+    enum hx_route_kind kind = route->kind;
+    hx_route_free(gateway, route);
+    if (kind == HX_ROUTE_HANDSHAKE)
+        greeting_failed(gateway);
+    else if (work != NULL)
+        hx_work_event(work, HX_EV_NOT_SENT);
+    else if (request != NULL)
+        hx_upstream_failed_request(gateway, request);
+}
+
+void hx_exchange_answer_lost(struct hx_gateway *gateway, const struct hx_peer_event *event)
+{
+    struct hx_route *route = hx_route_find(gateway, event->tag);
+    keep_reason(gateway, event);
+    if (route == NULL)
+        return;
+    struct hx_request *request = route->request;
+    struct hx_work *work = route->work;
+    enum hx_route_kind kind = route->kind;
+    hx_route_free(gateway, route);
+    if (kind == HX_ROUTE_HANDSHAKE)
+        greeting_failed(gateway);
+    else if (work != NULL)
+        hx_work_lost(work,
+                     event->loss == HX_PEER_LOSS_UNREADABLE ? HX_REASON_UNREADABLE_REPLY
+                                                            : HX_REASON_TRANSPORT_LOST,
+                     true);
+    else if (request != NULL && request->may_resend && !request->was_resent)
+        ask_again(gateway, request);
+    else if (request != NULL)
+        hx_upstream_failed_request(gateway, request);
+}
+
+/* What the caller is told when the server wants other credentials or another kind of request: nothing
+ * ran, and repeating it as it is would be refused again. */
+static void refuse_callers(struct hx_work *work, const struct hx_peer_event *event)
+{
+    char detail[160];
+    snprintf(detail, sizeof(detail),
+             "It refused the request with HTTP status %d before running it.", event->status);
+    hx_list_for_each_safe (node, &work->calls) {
+        struct hx_call *call = hx_container_of(node, struct hx_call, node);
+        hx_call_refuse(call, HX_ANSWER_UPSTREAM_UNAVAILABLE, detail);
+    }
+}
+
+static void work_rejected(struct hx_work *work, const struct hx_peer_event *event)
+{
+    bool may_go_on = event->status == STATUS_NOT_FOUND || event->status == STATUS_TOO_MANY;
+    if (!may_go_on)
+        refuse_callers(work, event);
+    struct hx_event refused = hx_work_make_event(work, HX_EV_REFUSED_TRANSIENT);
+    if (event->status == STATUS_TOO_MANY)
+        refused.not_before_ms = event->retry_after_ms > 0 ? event->retry_after_ms : 1000;
+    hx_work_step(work, &refused, NULL);
+}
+
+void hx_exchange_rejected(struct hx_gateway *gateway, const struct hx_peer_event *event)
+{
+    struct hx_route *route = hx_route_find(gateway, event->tag);
+    keep_reason(gateway, event);
+    if (route == NULL)
+        return;
+    struct hx_request *request = route->request;
+    struct hx_work *work = route->work;
+    enum hx_route_kind kind = route->kind;
+    hx_route_free(gateway, route);
+    bool is_session_lost = event->status == STATUS_NOT_FOUND;
+    if (kind == HX_ROUTE_HANDSHAKE)
+        greeting_failed(gateway);
+    else if (work != NULL)
+        work_rejected(work, event);
+    else if (request != NULL && is_session_lost && !request->was_resent) {
+        /* Sent again when the new session is there. */
+        request->was_resent = true;
+        hx_list_append(&gateway->link.waiting_requests, &request->wait_node);
+    } else if (request != NULL) {
+        hx_upstream_failed_request(gateway, request);
+    }
+}
