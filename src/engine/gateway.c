@@ -120,6 +120,10 @@ static void free_lists(struct hx_gateway *gateway)
         hx_free(subscription);
     }
     struct hx_map_node *at = NULL;
+    while ((at = hx_map_next(&gateway->questions, NULL)) != NULL) {
+        hx_map_remove(&gateway->questions, at);
+        hx_free(hx_container_of(at, struct hx_question, node));
+    }
     while ((at = hx_map_next(&gateway->tools, NULL)) != NULL) {
         struct hx_tool *tool = hx_container_of(at, struct hx_tool, node);
         hx_map_remove(&gateway->tools, at);

@@ -173,6 +173,12 @@ struct hx_deferred {
     struct hx_call *call; /* NULL when it has none */
 };
 
+/* An answer of the tool, kept whole while the work lives. */
+struct hx_reply {
+    struct hx_list node;
+    struct hx_buf line;
+};
+
 #define HX_WORK_MAGIC 0x776f726bu
 
 struct hx_work {
@@ -198,7 +204,7 @@ struct hx_work {
     bool is_send_waiting;   /* marked, and the upstream is not ready */
     bool is_cancel_forwarded;
     bool has_progress_token; /* the upstream was given one */
-    struct hx_buf reply;     /* the line that holds the outcome */
+    struct hx_list replies;  /* struct hx_reply: lines that outcomes point into */
     struct hx_timer limit;   /* timeout, orphan_timeout */
     struct hx_timer idle;    /* idle_timeout */
     struct hx_timer cancel;  /* cancel_timeout */

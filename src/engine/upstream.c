@@ -199,10 +199,12 @@ static void answer_work(struct hx_gateway *gateway, struct hx_route *route,
         event.not_before_ms = 1000;
     event.outcome = make_outcome(gateway, msg, is_error, work->tool->rules.result_max);
     event.reason = HX_REASON_ANSWERED;
-    /* The outcome's bytes are in this line, so the work keeps it. */
-    hx_buf_fini(&work->reply);
+    /* The outcome's bytes are in this line, so the work keeps it; and keeps the ones before, since
+     * a second attempt may answer while the first one's answer is what the ledger is being told. */
+    struct hx_reply *reply = hx_new(struct hx_reply);
+    reply->line = *line;
+    hx_list_append(&work->replies, &reply->node);
     HX_CRASH_POINT("reply-not-stored");
-    work->reply = *line;
     hx_buf_init(line, line->len_max);
     hx_work_step(work, &event, NULL);
 }

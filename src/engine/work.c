@@ -43,7 +43,7 @@ static struct hx_work *new_work(struct hx_gateway *gateway, const struct hx_id *
     hx_list_init(&work->deferred);
     hx_list_init(&work->ready_node);
     hx_buf_init(&work->message, gateway->options.message_max);
-    hx_buf_init(&work->reply, gateway->options.message_max);
+    hx_list_init(&work->replies);
     hx_work_set_timers(work);
     work->op.durable.id = *id;
     hx_list_append(&gateway->works, &work->node);
@@ -127,7 +127,12 @@ void hx_work_retire(struct hx_work *work)
     hx_list_unlink(&work->ready_node);
     hx_arena_fini(&work->arena);
     hx_buf_fini(&work->message);
-    hx_buf_fini(&work->reply);
+    struct hx_list *node;
+    while ((node = hx_list_take_first(&work->replies)) != NULL) {
+        struct hx_reply *reply = hx_container_of(node, struct hx_reply, node);
+        hx_buf_fini(&reply->line);
+        hx_free(reply);
+    }
     work->magic = 0;
     hx_free(work);
 }

@@ -134,6 +134,11 @@ static void check_row(struct sim *sim, struct sim_shadow *shadow, const struct h
                   hx_attempt_state_name(row->attempt.state),
                   row->attempt.is_marked ? " marked" : "", row->is_superseded ? " superseded" : "");
     }
+    for (uint32_t i = 1; row->state == HX_OP_UNKNOWN && has_changed && i <= sim->run_count; i++) {
+        const struct sim_run *run = sim_run_get(sim, i);
+        if (hx_id_eq(&run->operation, &row->id))
+            sim_intent_get(sim, sim_call_get(sim, run->call)->intent)->was_disturbed = true;
+    }
     if (row->is_superseded && !shadow->is_superseded) {
         for (uint32_t i = 1; i <= sim->run_count; i++) {
             const struct sim_run *run = sim_run_get(sim, i);
