@@ -27,6 +27,7 @@ struct hx_delivery_note *hx_delivery_new(struct hx_gateway *gateway, struct hx_c
     memcpy(note->tag_key, &note->tag, sizeof(note->tag_key));
     note->operation = record->id;
     note->sent = gateway->now.mono;
+    note->arrived = call->arrived.mono;
     note->cold_record = *record;
     /* The copy serves hx_repeat_is_cold and the digests only; nothing looks at its texts. */
     note->cold_record.tenant = note->cold_record.principal = note->cold_record.server =
@@ -142,16 +143,19 @@ void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *
     store_receipt(gateway, note);
 }
 
-bool hx_delivery_find_loss(struct hx_gateway *gateway, const struct hx_digest *twin,
-                           struct hx_digest *ret_identity)
+bool hx_delivery_find_repeated(struct hx_gateway *gateway, const struct hx_call *call,
+                               struct hx_digest *ret_identity)
 {
-    if (gateway->losses_open == 0)
+    if (gateway->losses_open == 0 && gateway->batch_answers.count == 0)
         return false;
     hx_list_for_each (node, &gateway->deliveries) {
         const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
         bool is_open_loss = note->wanted == HX_RECEIPT_LOST && note->stored != HX_RECEIPT_LOST;
-        if (is_open_loss && note->cold_record.key_source == HX_KEY_NONE &&
-            hx_digest_eq(&note->cold_record.twin, twin)) {
+        bool is_waiting =
+            note->batch_answer != NULL &&
+            hx_mono_since_ms(call->arrived.mono, note->arrived) >= call->wanted.contract.overlap_ms;
+        if ((is_open_loss || is_waiting) && note->cold_record.key_source == HX_KEY_NONE &&
+            hx_digest_eq(&note->cold_record.twin, &call->wanted.twin)) {
             *ret_identity = note->cold_record.identity;
             return true;
         }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ends of exchanges that only a transport with exchanges (HTTP) knows: a request that was refused before
- * it was dispatched, an answer that will not come, a session that the server has forgotten.
+ * Ends of exchanges that only a transport with exchanges (HTTP) knows: a request that was refused
+ * before it was dispatched, an answer that will not come, a session that the server has forgotten.
  *
- * A refusal proves that nothing ran, so the operation goes back to ready. A lost answer proves nothing.
+ * A refusal proves that nothing ran, so the operation goes back to ready. A lost answer proves
+ * nothing.
  */
 #include "engine/internal.h"
 
@@ -83,8 +84,8 @@ void hx_exchange_answer_lost(struct hx_gateway *gateway, const struct hx_peer_ev
         hx_upstream_failed_request(gateway, request);
 }
 
-/* What the caller is told when the server wants other credentials or another kind of request: nothing
- * ran, and repeating it as it is would be refused again. */
+/* What the caller is told when the server wants other credentials or another kind of request:
+ * nothing ran, and repeating it as it is would be refused again. */
 static void refuse_callers(struct hx_work *work, const struct hx_peer_event *event)
 {
     char detail[160];

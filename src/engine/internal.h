@@ -314,6 +314,7 @@ struct hx_delivery_note {
     struct hx_id operation;
     struct hx_record cold_record; /* enough of the record to judge whether it may leave the index */
     struct hx_batch_answer *batch_answer; /* while it waits for the rest of its batch */
+    struct hx_mono arrived;               /* its request */
     struct hx_mono sent;
     enum hx_receipt wanted;    /* what is known here */
     enum hx_receipt submitted; /* what the row is being told */
@@ -571,9 +572,10 @@ void hx_delivery_stored(struct hx_gateway *gateway, struct hx_delivery_note *not
                         enum hx_receipt receipt, enum hx_store_result result);
 /* Tells the ledger again what it did not take. */
 void hx_delivery_again(struct hx_gateway *gateway);
-/* An answer of such an operation was lost here, and the ledger has not taken that yet. */
-bool hx_delivery_find_loss(struct hx_gateway *gateway, const struct hx_digest *twin,
-                           struct hx_digest *ret_identity);
+/* The operation that this call repeats, if its answer was lost and the ledger has not taken that
+ * yet, or waits for the rest of its batch while its caller has long been silent. */
+bool hx_delivery_find_repeated(struct hx_gateway *gateway, const struct hx_call *call,
+                               struct hx_digest *ret_identity);
 /* Somebody has got the outcome of this operation from here, or can still get it. */
 bool hx_delivery_is_live(struct hx_gateway *gateway, const struct hx_id *operation);
 void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note);

@@ -263,8 +263,8 @@ void hx_link_unreachable(struct hx_gateway *gateway)
     hx_link_fail_waiting(gateway);
 }
 
-/* The server is there and knows us no more: a new handshake, and what waits goes on. What is in flight
- * in the old session may still be answered. */
+/* The server is there and knows us no more: a new handshake, and what waits goes on. What is in
+ * flight in the old session may still be answered. */
 static void on_session_lost(struct hx_gateway *gateway)
 {
     struct hx_link *link = &gateway->link;
@@ -345,8 +345,9 @@ void hx_link_stop(struct hx_gateway *gateway)
 
 void hx_link_event(struct hx_gateway *gateway, struct hx_peer_event *event)
 {
-    /* A server that forgot its session gets a new generation while answers of the old one still come;
-     * they are told apart by their routes. What is said of a generation as a whole must be of ours. */
+    /* A server that forgot its session gets a new generation while answers of the old one still
+     * come; they are told apart by their routes. What is said of a generation as a whole must be
+     * of ours. */
     bool is_of_exchange = event->tag != 0 && hx_link_has_exchanges(gateway);
     if (event->generation != gateway->link.generation && !is_of_exchange)
         return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What waits for the server to be there: requests, notifications before the first start, new calls, and
- * operations whose next attempt is due.
+ * What waits for the server to be there: requests, notifications before the first start, new
+ * calls, and operations whose next attempt is due.
  */
 #include "engine/internal.h"
 
