@@ -25,7 +25,7 @@ static bool can_log(const struct hx_settings *settings)
     return false;
 }
 
-static bool is_url(const char *word)
+bool hx_is_url(const char *word)
 {
     return strncmp(word, "http://", 7) == 0 || strncmp(word, "https://", 8) == 0;
 }
@@ -50,11 +50,8 @@ int hx_cmd_run(int argc, char **argv)
         fputs("hapax run: there is no server to start. Write its command behind '--':\n"
               "  hapax run -- npx -y @example/server\n",
               stderr);
-    } else if (is_url(argv[used])) {
-        fprintf(stderr,
-                "hapax run: '%s' is a server over HTTP, and this version starts servers only as\n"
-                "processes: hapax run -- COMMAND ARGUMENT...\n",
-                argv[used]);
+    } else if (hx_is_url(argv[used]) && argv[used + 1] != NULL) {
+        fprintf(stderr, "hapax run: nothing may follow the URL, but '%s' does.\n", argv[used + 1]);
     } else if (can_log(&settings)) {
         status = hx_run(&settings, argv + used);
     }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "adapter/clock_os/clock_os.h"
+#include "adapter/http_client/http_client.h"
 #include "adapter/neighbour_unix/neighbour_unix.h"
 #include "adapter/stdio_child/stdio_child.h"
 #include "adapter/stdio_child/transport.h"
@@ -58,6 +59,7 @@ struct keeper {
     char ops_options[HX_LEDGER_PATH_MAX +
                      16]; /* empty when the ledger is where ops looks by itself */
     char principal[32];
+    bool is_remote; /* the server is reached over HTTP */
     bool has_dropped_stderr;
     unsigned term_count;
 };
@@ -140,7 +142,8 @@ static void name_server(struct keeper *keeper)
     char directory[4096], hex[HX_DIGEST_HEX_SIZE];
     struct hx_hasher *hasher = hx_hasher_new();
     hx_hasher_begin(hasher);
-    const char *cwd = getcwd(directory, sizeof(directory));
+    /* A URL means the same server wherever it is said. */
+    const char *cwd = hx_is_url(keeper->command[0]) ? "" : getcwd(directory, sizeof(directory));
     hx_hasher_add_field(hasher, hx_span_cstr(cwd ? cwd : ""));
     for (char **word = keeper->command; *word != NULL; word++)
         hx_hasher_add_field(hasher, hx_span_cstr(*word));
@@ -209,21 +212,52 @@ static struct hx_gateway_options gateway_options(struct keeper *keeper)
     };
 }
 
-static void make_peers(struct keeper *keeper, const struct hx_keeper_fds *fds)
+static struct hx_upstream *make_child(struct keeper *keeper)
 {
-    struct hx_stdio_child_options child = hx_stdio_child_defaults();
-    child.argv = keeper->command;
-    child.transport_dir = keeper->transport_dir;
-    child.message_max_bytes = (size_t)keeper->settings->message_max;
-    child.stall_timeout_ms = keeper->settings->stall_timeout;
-    child.allow_new_privs = keeper->settings->allow_new_privs;
-    keeper->upstream = hx_stdio_child_new(keeper->loop, &keeper->upstream_inbox, &child);
+    struct hx_stdio_child_options options = hx_stdio_child_defaults();
+    options.argv = keeper->command;
+    options.transport_dir = keeper->transport_dir;
+    options.message_max_bytes = (size_t)keeper->settings->message_max;
+    options.stall_timeout_ms = keeper->settings->stall_timeout;
+    options.allow_new_privs = keeper->settings->allow_new_privs;
+    return hx_stdio_child_new(keeper->loop, &keeper->upstream_inbox, &options);
+}
+
+/* NULL when a URL, a header or a file cannot be used; the fault says which. */
+static struct hx_upstream *make_remote(struct keeper *keeper)
+{
+    const struct hx_settings *settings = keeper->settings;
+    struct hx_http_client_options options = hx_http_client_defaults();
+    struct hx_upstream *upstream = NULL;
+    options.url = keeper->command[0];
+    options.proxy = settings->proxy;
+    options.ca_file = settings->ca_file;
+    options.cert_file = settings->cert_file;
+    options.key_file = settings->key_file;
+    options.headers_file = settings->headers_file;
+    options.message_max_bytes = (size_t)settings->message_max;
+    options.connect_timeout_ms = settings->connect_timeout;
+    options.stall_timeout_ms = settings->stall_timeout;
+    if (hx_http_client_new(keeper->loop, &keeper->upstream_inbox, &options, &upstream) != 0)
+        return NULL;
+    return upstream;
+}
+
+static bool make_peers(struct keeper *keeper, const struct hx_keeper_fds *fds)
+{
+    keeper->is_remote = hx_is_url(keeper->command[0]);
+    keeper->upstream = keeper->is_remote ? make_remote(keeper) : make_child(keeper);
+    if (keeper->upstream == NULL) {
+        fprintf(stderr, "hapax run: %s.\n", hx_fault_last()->text);
+        return false;
+    }
     struct hx_stdio_front_options front = hx_stdio_front_defaults();
     front.in_fd = fds->in_fd;
     front.out_fd = fds->out_fd;
     front.life_fd = fds->life_fd;
     front.message_max_bytes = (size_t)keeper->settings->message_max;
     keeper->downstream = hx_stdio_front_new(keeper->loop, &keeper->downstream_inbox, &front);
+    return true;
 }
 
 static void watch(struct keeper *keeper)
@@ -264,7 +298,10 @@ static void release(struct keeper *keeper)
     hx_loop_signal_free(keeper->hup_watch);
     hx_loop_fd_free(keeper->store_watch);
     hx_stdio_front_free(keeper->downstream);
-    hx_stdio_child_free(keeper->upstream);
+    if (keeper->is_remote)
+        hx_http_client_free(keeper->upstream);
+    else
+        hx_stdio_child_free(keeper->upstream);
     hx_neighbour_unix_free(keeper->neighbours);
     hx_drain_end(&keeper->drain);
     keeper->store->ops->close(keeper->store);
@@ -300,7 +337,10 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
     }
     open_ledger(keeper);
     meet_neighbours(keeper);
-    make_peers(keeper, fds);
+    if (!make_peers(keeper, fds)) {
+        release(keeper);
+        return HX_EXIT_FAILED;
+    }
     watch(keeper);
     struct hx_gateway_options options = gateway_options(keeper);
     struct hx_gateway_ports ports = {

@@ -306,7 +306,11 @@ int64_t hx_gateway_turn(struct hx_gateway *gateway)
     keep_receipts(gateway);
     store->ops->flush(store);
     hx_arena_reset(&gateway->arena);
-    return had_any ? 0 : hx_timers_wait_ms(&gateway->timers, gateway->now.mono);
+    /* Operations may put events into an inbox at once, and nothing in the loop would wake us for
+     * them. */
+    bool has_more = had_any || !hx_list_is_empty(gateway->ports.upstream->inbox) ||
+                    !hx_list_is_empty(gateway->ports.downstream->inbox);
+    return has_more ? 0 : hx_timers_wait_ms(&gateway->timers, gateway->now.mono);
 }
 
 void hx_gateway_drain(struct hx_gateway *gateway)
