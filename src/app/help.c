@@ -105,9 +105,10 @@ static void print_setting(FILE *out, enum hx_setting_id id)
 void hx_help_run(FILE *out)
 {
     fputs("Usage: hapax run [OPTION...] -- COMMAND [ARGUMENT...]\n"
+          "       hapax run [OPTION...] URL\n"
           "\n"
-          "Starts COMMAND, an MCP server that speaks on standard input and output, and stands\n"
-          "between it and the client. Every call of a tool that may change something is written\n"
+          "Starts COMMAND, an MCP server that speaks on standard input and output, or reaches the\n"
+          "one at URL over Streamable HTTP, and stands between it and the client. Every call of a tool that may change something is written\n"
           "into the ledger before it is sent and its result before it is answered, so that a\n"
           "repeated call gets the first one's result instead of acting again. If the client\n"
           "goes away, kills this process or restarts, the work goes on and its result waits.\n"
@@ -115,6 +116,8 @@ void hx_help_run(FILE *out)
           "Examples\n"
           "  hapax run -- npx -y @example/server\n"
           "      in place of 'npx -y @example/server'\n"
+          "  hapax run --name crm --headers-file ~/.crm-headers https://crm.example/mcp\n"
+          "      a remote server, for a client that speaks standard input and output\n"
           "  hapax run --name billing -- ./server --port 1\n"
           "      a name of its own in the ledger; needed when two entries differ only in their\n"
           "      environment\n"

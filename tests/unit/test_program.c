@@ -89,7 +89,7 @@ static void says_what_to_do_next(void **state)
         {{"run", "--log-file", "/nonexistent/x", "y"},
          2,
          "cannot open the log file /nonexistent/x"},
-        {{"run", "https://x/mcp"}, 2, "a server over HTTP"},
+        {{"run", "https://x/mcp", "more"}, 2, "nothing may follow the URL"},
         {{"ops"}, 2, "hapax ops list"},
         {{"ops", "--help"}, 0, "Usage: hapax ops COMMAND"},
         {{"help", "ops"}, 0, "Usage: hapax ops COMMAND"},
