@@ -7,8 +7,9 @@
  * are shared between them.
  *
  * One client, one poll loop. Numbers depend on the machine and on what else runs there: believe the
- * ratios.
+ * ratios, and the processor time and switches that the processes of Hapax themselves took per call.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -152,8 +153,76 @@ static void send_call(struct peer *peer, unsigned caller, enum kind kind)
     peer_write(peer, line, (size_t)len);
 }
 
+/* What the processes of Hapax that have our ledger in their command line have used so far. */
+struct usage {
+    double cpu_us;
+    double switches;
+    long resident_kb;
+};
+
+static bool read_file(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? -1 : read(fd, text, size - 1);
+    if (fd >= 0)
+        close(fd);
+    text[len > 0 ? len : 0] = '\0';
+    for (ssize_t i = 0; i < len; i++)
+        text[i] = text[i] == '\0' ? ' ' : text[i];
+    return len > 0;
+}
+
+static double number_after(const char *text, const char *name)
+{
+    const char *at = strstr(text, name);
+    return at != NULL ? strtod(at + strlen(name), NULL) : 0;
+}
+
+static void add_threads(const char *pid, struct usage *usage)
+{
+    char path[600], text[4096];
+    snprintf(path, sizeof(path), "/proc/%s/task", pid);
+    DIR *tasks = opendir(path);
+    if (tasks == NULL)
+        return;
+    for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
+        snprintf(path, sizeof(path), "/proc/%s/task/%s/schedstat", pid, task->d_name);
+        if (task->d_name[0] == '.' || !read_file(path, text, sizeof(text)))
+            continue;
+        usage->cpu_us += strtod(text, NULL) / 1e3;
+        snprintf(path, sizeof(path), "/proc/%s/task/%s/status", pid, task->d_name);
+        if (read_file(path, text, sizeof(text)))
+            usage->switches += number_after(text, "\nvoluntary_ctxt_switches:");
+    }
+    closedir(tasks);
+}
+
+static struct usage usage_now(void)
+{
+    struct usage usage = {0};
+    char path[300], text[4096];
+    DIR *processes = opendir("/proc");
+    if (processes == NULL)
+        die("/proc");
+    for (struct dirent *process; (process = readdir(processes)) != NULL;) {
+        if (strspn(process->d_name, "0123456789") == 0)
+            continue;
+        snprintf(path, sizeof(path), "/proc/%s/cmdline", process->d_name);
+        if (!read_file(path, text, sizeof(text)) || strstr(text, scratch) == NULL)
+            continue;
+        snprintf(path, sizeof(path), "/proc/%s/status", process->d_name);
+        if (!read_file(path, text, sizeof(text)) || strncmp(text, "Name:\thapax\n", 12) != 0)
+            continue;
+        usage.resident_kb += (long)number_after(text, "\nVmRSS:");
+        add_threads(process->d_name, &usage);
+    }
+    closedir(processes);
+    return usage;
+}
+
 struct result {
     double per_s, p50_us, p99_us;
+    double cpu_us, switches; /* of Hapax, per call */
     unsigned errors;
 };
 
@@ -189,6 +258,7 @@ static struct result measure(struct peer *peers, unsigned peer_count, unsigned c
     double began[CALLERS_MAX];
     size_t count = 0;
     unsigned errors = 0, under_way = 0;
+    struct usage before = usage_now();
     double started = now_s();
     for (unsigned caller = 0; caller < callers; caller++) {
         began[caller] = now_s();
@@ -211,34 +281,24 @@ static struct result measure(struct peer *peers, unsigned peer_count, unsigned c
             take_answers(&peers[i], began, &count, &errors, is_over, kind, &under_way);
         }
     }
+    struct usage after = usage_now();
     qsort(samples, count, sizeof(samples[0]), by_value);
-    return (struct result){(double)count / (ended - started), samples[count / 2] * 1e6,
-                           samples[count * 99 / 100] * 1e6, errors};
-}
-
-/* Resident memory of the processes of Hapax that have our ledger in their command line. */
-static long resident_kb(void)
-{
-    char command[512];
-    snprintf(command, sizeof(command),
-             "for p in /proc/[0-9]*; do [ \"$(cat $p/comm 2>/dev/null)\" = hapax ] && "
-             "grep -qaF -e '%s' $p/cmdline && grep VmRSS $p/status; done | "
-             "awk '{sum += $2} END {print sum + 0}'",
-             scratch);
-    FILE *out = popen(command, "r"); /* style-ok: a measuring program, and no path of a user */
-    long kb = 0;
-    if (out == NULL || fscanf(out, "%ld", &kb) != 1)
-        kb = -1;
-    if (out != NULL)
-        pclose(out);
-    return kb;
+    return (struct result){
+        .per_s = (double)count / (ended - started),
+        .p50_us = samples[count / 2] * 1e6,
+        .p99_us = samples[count * 99 / 100] * 1e6,
+        .cpu_us = (after.cpu_us - before.cpu_us) / (double)count,
+        .switches = (after.switches - before.switches) / (double)count,
+        .errors = errors,
+    };
 }
 
 static void print_row(enum kind kind, unsigned processes, unsigned callers, struct result result,
                       double bare_per_s)
 {
-    printf("%-15s %9u %8u %10.0f %9.0f %9.0f %8.2f", kind_names[kind], processes, callers,
-           result.per_s, result.p50_us, result.p99_us, bare_per_s / result.per_s);
+    printf("%-15s %9u %8u %10.0f %9.0f %9.0f %8.2f %9.1f %9.2f", kind_names[kind], processes,
+           callers, result.per_s, result.p50_us, result.p99_us, bare_per_s / result.per_s,
+           result.cpu_us, result.switches);
     if (result.errors > 0)
         printf("  %u errors", result.errors);
     printf("\n");
@@ -267,8 +327,8 @@ int main(int argc, char **argv)
     double bare_per_s[3];
     signal(SIGPIPE, SIG_IGN);
 
-    printf("%-15s %9s %8s %10s %9s %9s %8s\n", "calls", "processes", "callers", "calls/s", "p50 us",
-           "p99 us", "x bare");
+    printf("%-15s %9s %8s %10s %9s %9s %8s %9s %9s\n", "calls", "processes", "callers", "calls/s",
+           "p50 us", "p99 us", "x bare", "cpu us", "switches");
     double bare_start = peer_open(&peers[0], bare_argv);
     for (int i = 0; i < 3; i++) {
         struct result result = measure(peers, 1, caller_counts[i], BARE, seconds);
@@ -282,7 +342,7 @@ int main(int argc, char **argv)
                   bare_per_s[i]);
     peer_stop(&peers[0]);
     double start = peer_open(&peers[0], guarded_argv);
-    long idle_kb = resident_kb();
+    long idle_kb = usage_now().resident_kb;
     for (unsigned processes = 1; processes <= PEERS_MAX; processes++) {
         if (processes == 2)
             peer_open(&peers[1], guarded_argv);
@@ -300,7 +360,7 @@ int main(int argc, char **argv)
         "\nfirst initialize answer: bare %.1f ms, through hapax %.1f ms, so hapax takes %.1f ms\n",
         bare_start * 1e3, start * 1e3, (start - bare_start) * 1e3);
     printf("resident, idle (front, keeper and reaper together): %ld KB; after the load: %ld KB\n",
-           idle_kb, resident_kb() / PEERS_MAX);
+           idle_kb, usage_now().resident_kb / PEERS_MAX);
     for (unsigned i = 0; i < PEERS_MAX; i++)
         peer_stop(&peers[i]);
     return 0;
