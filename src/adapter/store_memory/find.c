@@ -89,7 +89,7 @@ void hx_memory_find_row(struct hx_memory_store *store, struct hx_store_request *
     bool is_this_boot = hx_boot_eq(&record->attempt.claimed_at.boot, &boot);
     found->rowid = row->rowid;
     found->owner_fact = owner_fact(store, record, &boot);
-    found->is_sender_gone = !could_owner_send(found) &&
+    found->is_sender_gone = !hx_op_state_is_final(record->state) && !could_owner_send(found) &&
                             (!is_this_boot || is_transport_gone(ledger, record->attempt.transport));
     found->is_epoch_current = is_this_boot && row->claim_epoch == ledger->epoch;
 }

@@ -180,6 +180,10 @@ static enum attempt attempt_batch(struct hx_batcher *batcher, struct hx_list *ba
         }
         return ATTEMPT_FAILED;
     }
+    /* A claim that met a row is such a one. Where a spool was applied the sync is owed all the same:
+     * it is removed then, and what it brought may have been committed by one who died in the sync. */
+    if (!hx_ledger_has_changed(ledger) && batcher->aftermath.spool_count == 0)
+        hx_ledger_forgo_sync(ledger);
     int rc = hx_ledger_commit(ledger);
     if (rc == 0) {
         hx_aftermath_carry_out(ledger, &batcher->aftermath);

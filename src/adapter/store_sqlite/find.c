@@ -40,7 +40,7 @@ static bool is_sender_gone(struct hx_ledger *ledger, const struct hx_store_found
 {
     const struct hx_store_sqlite_options *options = ledger->options;
     const struct hx_attempt *attempt = &found->record.attempt;
-    if (could_owner_send(found))
+    if (hx_op_state_is_final(found->record.state) || could_owner_send(found))
         return false;
     if (!hx_boot_eq(&attempt->claimed_at.boot, &ledger->now.boot))
         return true;

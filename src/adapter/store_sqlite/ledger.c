@@ -106,7 +106,20 @@ int hx_ledger_begin(struct hx_ledger *ledger, enum hx_ledger_txn kind)
     }
     ledger->txn = kind;
     ledger->reserved_at_begin = ledger->reserved;
+    ledger->changes_at_begin = sqlite3_total_changes64(ledger->db);
     return 0;
+}
+
+bool hx_ledger_has_changed(const struct hx_ledger *ledger)
+{
+    return sqlite3_total_changes64(ledger->db) != ledger->changes_at_begin;
+}
+
+void hx_ledger_forgo_sync(struct hx_ledger *ledger)
+{
+    hx_assert(!hx_ledger_has_changed(ledger));
+    if (ledger->txn == HX_TXN_SYNCED)
+        ledger->txn = HX_TXN_LAZY;
 }
 
 static void end(struct hx_ledger *ledger)

@@ -64,6 +64,7 @@ struct hx_ledger {
     int64_t lock_wait_ms;
 
     enum hx_ledger_txn txn;
+    int64_t changes_at_begin; /* rows that this connection had changed by then */
     bool is_full_sync; /* what PRAGMA synchronous says now */
     struct hx_ledger_meta meta;
     struct hx_now now; /* read when the transaction began */
@@ -101,6 +102,10 @@ void hx_ledger_close(struct hx_ledger *ledger);
 /* Begins a transaction; LAZY and SYNCED take the lock first. 0, negative, or HX_LOCKFILE_BUSY. */
 int hx_ledger_begin(struct hx_ledger *ledger, enum hx_ledger_txn kind) HX_MUST_CHECK;
 void hx_ledger_rollback(struct hx_ledger *ledger);
+
+/* A transaction that turned out to change nothing need not be synced or counted. */
+void hx_ledger_forgo_sync(struct hx_ledger *ledger);
+bool hx_ledger_has_changed(const struct hx_ledger *ledger);
 
 enum { HX_COMMIT_NOT_DONE = 1, HX_COMMIT_IN_DOUBT = 2 };
 

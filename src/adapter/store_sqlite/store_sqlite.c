@@ -97,9 +97,10 @@ static void flush(struct hx_store *base)
     pthread_mutex_lock(&store->mutex);
     bool was_empty = hx_list_is_empty(&store->queued);
     hx_list_splice(&store->queued, &store->submitted);
+    pthread_mutex_unlock(&store->mutex);
+    /* After unlocking, or the thread would wake only to wait for the mutex. */
     if (was_empty)
         pthread_cond_signal(&store->wake_up);
-    pthread_mutex_unlock(&store->mutex);
 }
 
 static struct hx_store_request *take_done(struct hx_store *base)
