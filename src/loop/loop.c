@@ -137,7 +137,10 @@ static void arm(struct hx_loop *loop, struct hx_mono now, int64_t wait_max_ms)
         until = first->deadline;
     if (wait_max_ms >= 0 && now.ms + wait_max_ms < until.ms)
         until.ms = now.ms + wait_max_ms;
-    if (until.ms == loop->armed_for.ms)
+    /* An earlier alarm that is still to come wakes us once for nothing; deadlines that move on with
+     * every message would cost a system call each time. */
+    bool is_armed_ahead = loop->armed_for.ms > now.ms && loop->armed_for.ms <= until.ms;
+    if (is_armed_ahead || until.ms == loop->armed_for.ms)
         return;
     if (until.ms != INT64_MAX) {
         int64_t left_ms = until.ms > now.ms ? until.ms - now.ms : 0;
