@@ -145,6 +145,7 @@ struct hx_call {
     int64_t twin_seen;
     bool was_unseen;      /* its claim was tried without looking first */
     bool is_from_gap;     /* its key may have been used before the ledger was restored */
+    bool is_peeking;      /* only a final row of its key is looked for, before the gate */
     bool was_started;     /* it has waited for the server once */
     bool must_find_again; /* a row exists; when the server is there, look again */
     bool has_task;        /* params.task is there, and is not passed on */
@@ -331,6 +332,8 @@ struct hx_gate {
     struct hx_list waiting;
 };
 
+enum { HX_KEYS_MET = 1024 };
+
 #define HX_GATEWAY_MAGIC 0x67617465u
 
 struct hx_gateway {
@@ -393,8 +396,9 @@ struct hx_gateway {
     struct hx_list works;
     struct hx_list ready;
     struct hx_map gates;
-    uint32_t store_open; /* requests under way */
-    struct hx_list lazy; /* struct hx_store_request that may wait for the next commit */
+    uint64_t keys_met[HX_KEYS_MET]; /* heads of identities; a guess, see intake.c */
+    uint32_t store_open;            /* requests under way */
+    struct hx_list lazy;            /* struct hx_store_request that may wait for the next commit */
     uint64_t lazy_count;
     struct hx_timer lazy_limit;
     struct hx_list tickets;      /* store.c: whom they are for */
@@ -585,6 +589,8 @@ void hx_store_end(struct hx_gateway *gateway);
 struct hx_store_request *hx_store_make(struct hx_gateway *gateway, enum hx_store_kind kind);
 void hx_store_submit_for_work(struct hx_work *work, struct hx_store_request *request);
 void hx_store_submit_for_call(struct hx_call *call, struct hx_store_request *request);
+/* Not behind what was put off. */
+void hx_store_submit_peek(struct hx_call *call, struct hx_store_request *request);
 void hx_store_init(struct hx_gateway *gateway);
 /* Hands over what was put off. */
 void hx_store_submit_lazy(struct hx_gateway *gateway);

@@ -14,6 +14,8 @@ struct ticket {
     struct hx_call *call;
     struct hx_delivery_note *note;
     enum hx_receipt receipt;
+    struct ticket *joined; /* FOR_NOTE: the next one whose counts were added to the same request */
+    struct ticket *last_joined;
 };
 
 struct hx_store_request *hx_store_make(struct hx_gateway *gateway, enum hx_store_kind kind)
@@ -64,14 +66,62 @@ void hx_store_submit_for_work(struct hx_work *work, struct hx_store_request *req
     submit(work->gateway, request);
 }
 
-void hx_store_submit_for_call(struct hx_call *call, struct hx_store_request *request)
+void hx_store_submit_peek(struct hx_call *call, struct hx_store_request *request)
 {
     struct ticket *ticket = request->context;
     ticket->kind = FOR_CALL;
     ticket->call = call;
     hx_assert(call->ticket == NULL);
     call->ticket = request;
-    submit(call->gateway, request);
+    hand_over(call->gateway, request);
+}
+
+void hx_store_submit_for_call(struct hx_call *call, struct hx_store_request *request)
+{
+    hx_store_submit_lazy(call->gateway);
+    hx_store_submit_peek(call, request);
+}
+
+static void add_touch(struct hx_store_touch *touch, const struct hx_store_touch *more)
+{
+    touch->add_repeats += more->add_repeats;
+    touch->add_sent += more->add_sent;
+    touch->subtract_sent += more->subtract_sent;
+    touch->add_lost += more->add_lost;
+    touch->set_told_pending |= more->set_told_pending;
+    touch->set_cancel_requested |= more->set_cancel_requested;
+    touch->set_acknowledged |= more->set_acknowledged;
+    touch->set_needs_human |= more->set_needs_human;
+    touch->cool = (touch->cool && !more->warm) || more->cool;
+    touch->warm = (touch->warm && !more->cool) || more->warm;
+}
+
+/* Adds `request` to one of its kind for the same row that still waits: a hundred repeats are one
+ * write then. Takes the request when it does. */
+static bool join_lazy(struct hx_gateway *gateway, struct hx_store_request *request)
+{
+    struct ticket *ticket = request->context;
+    if (request->kind != HX_STORE_TOUCH)
+        return false;
+    hx_assert(!request->touch.adopt && !request->touch.expect_adoptions && !request->touch.rekey);
+    hx_list_for_each (node, &gateway->lazy) {
+        struct hx_store_request *waiting = hx_container_of(node, struct hx_store_request, node);
+        struct ticket *first = waiting->context;
+        if (waiting->kind != HX_STORE_TOUCH || first->kind != ticket->kind ||
+            !hx_id_eq(&waiting->record.id, &request->record.id))
+            continue;
+        add_touch(&waiting->touch, &request->touch);
+        if (ticket->kind == FOR_NOTE) {
+            first->last_joined->joined = ticket;
+            first->last_joined = ticket;
+        } else {
+            ticket_free(ticket);
+        }
+        hx_store_request_free(request);
+        return true;
+    }
+    ticket->last_joined = ticket;
+    return false;
 }
 
 /* Delivery and notes are no promise to anybody: they ride along with the next commit, or go alone
@@ -79,6 +129,8 @@ void hx_store_submit_for_call(struct hx_call *call, struct hx_store_request *req
 static void put_off(struct hx_gateway *gateway, struct hx_store_request *request)
 {
     enum { LAZY_MS = 20, LAZY_MAX = 256 };
+    if (join_lazy(gateway, request))
+        return;
     hx_list_append(&gateway->lazy, &request->node);
     if (++gateway->lazy_count % LAZY_MAX == 0 || gateway->is_draining || gateway->is_input_over)
         hx_store_submit_lazy(gateway);
@@ -165,6 +217,18 @@ static void quiet_done(struct hx_gateway *gateway, struct hx_store_request *done
     hx_store_try_again(gateway);
 }
 
+/* All whose receipts were written together. */
+static void note_done(struct hx_gateway *gateway, struct hx_store_request *done)
+{
+    struct ticket *next;
+    for (struct ticket *ticket = done->context; ticket != NULL; ticket = next) {
+        next = ticket->joined;
+        hx_delivery_stored(gateway, ticket->note, ticket->receipt, done->result);
+        ticket_free(ticket);
+    }
+    hx_store_request_free(done);
+}
+
 void hx_store_submit_sweep(struct hx_gateway *gateway, struct hx_store_request *request)
 {
     struct ticket *ticket = request->context;
@@ -201,15 +265,16 @@ void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done
         quiet_done(gateway, done);
         return;
     }
+    if (copy.kind == FOR_NOTE) {
+        note_done(gateway, done);
+        return;
+    }
     ticket_free(ticket);
     done->context = NULL;
     switch (copy.kind) {
     case FOR_QUIET:
-        return; /* handled above */
     case FOR_NOTE:
-        hx_delivery_stored(gateway, copy.note, copy.receipt, done->result);
-        hx_store_request_free(done);
-        return;
+        return; /* handled above */
     case FOR_NOBODY:
         hx_store_request_free(done);
         return;

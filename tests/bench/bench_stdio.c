@@ -22,7 +22,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CALLERS_MAX = 64, PEERS_MAX = 2, SAMPLES_MAX = 1 << 20, LINE_MAX_BYTES = 1 << 16 };
+enum {
+    CALLERS_MAX = 64,
+    PEERS_MAX = 2,
+    SAMPLES_MAX = 1 << 20,
+    LINE_MAX_BYTES = 1 << 16,
+    FIRST_ID = 128
+};
+_Static_assert(FIRST_ID % CALLERS_MAX == 0, "the caller can be read from the id");
 
 struct peer {
     pid_t pid;
@@ -33,7 +40,7 @@ struct peer {
 
 static double samples[SAMPLES_MAX];
 static const char *scratch;
-static unsigned call_count;
+static unsigned call_count, id_count;
 
 static void die(const char *what)
 {
@@ -146,10 +153,11 @@ static void send_call(struct peer *peer, unsigned caller, enum kind kind)
         snprintf(key, sizeof(key), ",\"_meta\":{\"dev.hapax/idempotencyKey\":\"the-same-key\"}");
     /* Different arguments, so that no call is taken for the repeat of another. */
     unsigned number = kind == REPLAYED ? 0 : ++call_count;
+    long id = FIRST_ID + (long)++id_count * CALLERS_MAX + caller; /* a session knows no id twice */
     int len = snprintf(line, sizeof(line),
-                       "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"tools/call\",\"params\":{"
+                       "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"method\":\"tools/call\",\"params\":{"
                        "\"name\":\"echo\",\"arguments\":{\"n\":\"%d-%u\"}%s}}\n",
-                       caller + 100, (int)(kind == REPLAYED ? 0 : getpid()), number, key);
+                       id, (int)(kind == REPLAYED ? 0 : getpid()), number, key);
     peer_write(peer, line, (size_t)len);
 }
 
@@ -237,17 +245,18 @@ static void take_answers(struct peer *peer, double *began, size_t *count, unsign
 {
     bool is_error = false;
     for (long id = peer_take(peer, &is_error); id >= 0; id = peer_take(peer, &is_error)) {
-        if (id < 100)
+        if (id < FIRST_ID)
             continue;
+        unsigned caller = (unsigned)(id % CALLERS_MAX);
         double now = now_s();
         if (*count < SAMPLES_MAX)
-            samples[(*count)++] = now - began[id - 100];
+            samples[(*count)++] = now - began[caller];
         *errors += is_error;
         (*under_way)--;
         if (is_over)
             continue;
-        began[id - 100] = now;
-        send_call(peer, (unsigned)id - 100, kind);
+        began[caller] = now;
+        send_call(peer, caller, kind);
         (*under_way)++;
     }
 }
