@@ -45,9 +45,33 @@ static void run_after_failed_start(struct hx_step *step)
     }
 }
 
+/* Marked: now the bytes may leave. */
+static void send_marked(struct hx_step *step)
+{
+    struct hx_op *op = step->op;
+    bool is_wanted =
+        op->waiters > 0 || op->durable.is_approved || !hx_nothing_sent_before(&op->durable);
+    if (!is_wanted) {
+        /* Marked, but we are the only ones who could have sent and we did not. */
+        hx_step_close_unsent(step, HX_REASON_NO_WAITER_LEFT);
+        return;
+    }
+    op->phase = HX_PHASE_SENDING;
+    hx_step_do(step, HX_DO_SEND);
+}
+
 static void on_claim_stored(struct hx_step *step)
 {
     struct hx_op *op = step->op;
+    if (step->event->is_marked) {
+        /* The store did it right after the claim, which saves one way to it and back. */
+        op->durable.attempt.is_marked = true;
+        op->durable.attempt.marked_at = step->event->marked_at;
+        if (op->durable.first_mark.wall.ms == 0)
+            op->durable.first_mark = step->event->marked_at;
+        send_marked(step);
+        return;
+    }
     /* Every caller left while the claim was being written. Nothing was sent, so it need not run;
      * but a person's approval asks for a run, and an earlier attempt may have acted already. */
     bool is_wanted =
@@ -69,17 +93,8 @@ static void on_claim_stored(struct hx_step *step)
 
 static void on_mark_stored(struct hx_step *step)
 {
-    struct hx_op *op = step->op;
-    op->durable = op->next;
-    bool is_wanted =
-        op->waiters > 0 || op->durable.is_approved || !hx_nothing_sent_before(&op->durable);
-    if (!is_wanted) {
-        /* Marked, but we are the only ones who could have sent and we did not. */
-        hx_step_close_unsent(step, HX_REASON_NO_WAITER_LEFT);
-        return;
-    }
-    op->phase = HX_PHASE_SENDING;
-    hx_step_do(step, HX_DO_SEND);
+    step->op->durable = step->op->next;
+    send_marked(step);
 }
 
 static void on_written(struct hx_step *step)

@@ -26,12 +26,16 @@ static void persist(struct hx_work *work)
         request->twin_guard = true;
         request->twin_seen = work->twin_seen;
     }
+    bool is_claim =
+        op->next.state == HX_OP_RUNNING && op->next.attempt.number != op->durable.attempt.number;
+    request->mark_after = is_claim;
     if (op->next.state == HX_OP_RUNNING)
         work->generation = work->gateway->link.generation;
     HX_CRASH_POINT("persist-asked");
     hx_store_submit_for_work(work, request);
 }
 
+/* Only where the store did not write the mark together with the claim. */
 static void mark(struct hx_work *work)
 {
     struct hx_store_request *request = hx_store_make(work->gateway, HX_STORE_MARK);

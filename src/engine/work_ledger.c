@@ -119,6 +119,8 @@ void hx_work_stored(struct hx_work *work, struct hx_store_request *done)
         work->facts.is_sender_gone = false;
         work->facts.is_epoch_current = true;
     }
+    event.is_marked = done->result == HX_STORE_DONE && done->is_marked;
+    event.marked_at = done->marked_at;
     hx_work_step(work, &event, NULL);
 }
 

@@ -59,6 +59,7 @@ void hx_store_request_forget(struct hx_store_request *request)
 {
     hx_arena_reset(&request->arena);
     request->result = HX_STORE_DONE;
+    request->is_marked = false;
     request->error[0] = '\0';
     request->records = NULL;
     request->record_count = 0;

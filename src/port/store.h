@@ -136,6 +136,7 @@ struct hx_store_request {
     bool find_id;
     bool twin_guard;
     bool require_unmarked;
+    bool mark_after;   /* INSERT, UPDATE of a claim: write its sent mark too, see is_marked */
     int64_t twin_seen; /* highest rowid of that twin digest that was seen; 0 = none */
     uint64_t expected_fence;
     enum hx_op_state scan_state; /* HX_OP_ABSENT = every open or unknown state */
@@ -147,7 +148,13 @@ struct hx_store_request {
 
     /* Out. */
     enum hx_store_result result;
-    char error[256]; /* NOT_DONE: one sentence for people: what failed and what to do */
+    /* `mark_after`, and the claim is DONE: whether its mark was written, as HX_STORE_MARK would, in
+     * a commit of its own after that of the claim; never in the same one, so that a crash between
+     * the two leaves a claim that provably sent nothing. Not marked is no failure: HX_STORE_MARK may
+     * still be tried, and tells why. */
+    bool is_marked;
+    struct hx_now marked_at; /* what stands in the row then */
+    char error[256];         /* NOT_DONE: one sentence for people: what failed and what to do */
     struct hx_arena arena;
     struct hx_store_found *records;
     uint32_t record_count;

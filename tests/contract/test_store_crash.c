@@ -63,12 +63,12 @@ static void live(struct world *world, struct hx_store *store, struct shared *sha
 {
     struct hx_record record = world_record(world, 0, op);
     shared->ops[op].id = record.id;
-    must_be_done(world_insert(store, &record));
+    must_be_done(op == LARGE ? world_claim(store, &record) : world_insert(store, &record));
     shared->ops[op].is_inserted = true;
     if (op == SMALL)
         must_be_done(world_mark(world, store, &record));
     struct hx_record next = settled(world, &record, op == LARGE || op == SPOOLED_LARGE);
-    if (op == SMALL)
+    if (op == SMALL || op == LARGE)
         next.attempt.is_marked = true;
     next.attempt.marked_at = world->now;
     next.first_mark = world->now;

@@ -69,10 +69,18 @@ static struct told live(struct world *world, struct hx_store *store, unsigned nu
 {
     struct told told = {.record = world_record(world, 0, number)};
     told.mark = told.update = HX_STORE_NOT_DONE;
-    told.insert = result_of(world_insert(store, &told.record));
-    if (told.insert != HX_STORE_DONE)
+    /* Every other one asks for the mark together with the claim first. */
+    bool is_marked_after = number % 2 == 0;
+    struct hx_store_request *claim =
+        is_marked_after ? world_claim(store, &told.record) : world_insert(store, &told.record);
+    bool is_marked = claim->is_marked;
+    told.insert = result_of(claim);
+    if (told.insert != HX_STORE_DONE) {
+        assert_false(is_marked);
         return told;
-    told.mark = result_of(world_mark(world, store, &told.record));
+    }
+    told.mark = is_marked ? HX_STORE_DONE : result_of(world_mark(world, store, &told.record));
+    assert_int_not_equal(told.mark, HX_STORE_STALE);
     struct hx_record next = told.record;
     next.state = HX_OP_SUCCEEDED;
     next.reason = HX_REASON_ANSWERED;

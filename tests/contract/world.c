@@ -209,6 +209,14 @@ struct hx_store_request *world_insert(struct hx_store *store, const struct hx_re
     return world_run(store, request);
 }
 
+struct hx_store_request *world_claim(struct hx_store *store, const struct hx_record *record)
+{
+    struct hx_store_request *request = hx_store_request_new(HX_STORE_INSERT, NULL);
+    request->record = *record;
+    request->mark_after = true;
+    return world_run(store, request);
+}
+
 struct hx_store_request *world_update(struct hx_store *store, const struct hx_record *record,
                                       uint64_t expected_fence)
 {

@@ -48,6 +48,8 @@ struct hx_store_request *world_run(struct hx_store *store, struct hx_store_reque
 struct hx_store_request *world_take(struct hx_store *store);
 
 struct hx_store_request *world_insert(struct hx_store *store, const struct hx_record *record);
+/* An insert whose mark the store writes too. */
+struct hx_store_request *world_claim(struct hx_store *store, const struct hx_record *record);
 struct hx_store_request *world_update(struct hx_store *store, const struct hx_record *record,
                                       uint64_t expected_fence);
 struct hx_store_request *world_mark(struct world *world, struct hx_store *store,

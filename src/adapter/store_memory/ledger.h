@@ -70,6 +70,8 @@ struct hx_memory_store {
 
 /* Runs one request against the rows. */
 void hx_memory_run(struct hx_memory_store *store, struct hx_store_request *request);
+/* For `mark_after`: the mark of a claim that is DONE. */
+void hx_memory_mark_claim(struct hx_memory_store *store, struct hx_store_request *claim);
 struct hx_memory_row *hx_memory_row_by_id(struct hx_memory_ledger *ledger, const struct hx_id *id);
 /* The newest generation. */
 struct hx_memory_row *hx_memory_row_by_identity(struct hx_memory_ledger *ledger,

@@ -186,6 +186,15 @@ static void run_update(struct hx_memory_store *store, struct hx_store_request *r
     hx_memory_synced(ledger);
 }
 
+static void write_mark(struct hx_memory_ledger *ledger, struct hx_memory_row *row, struct hx_now at)
+{
+    keep_undo(ledger, row);
+    row->record.attempt.is_marked = true;
+    row->record.attempt.marked_at = at;
+    if (row->record.first_mark.wall.ms == 0)
+        row->record.first_mark = at;
+}
+
 static void run_mark(struct hx_memory_store *store, struct hx_store_request *request)
 {
     struct hx_memory_row *row = hx_memory_row_by_id(store->ledger, &request->record.id);
@@ -197,11 +206,18 @@ static void run_mark(struct hx_memory_store *store, struct hx_store_request *req
             hx_memory_find_row(store, request, row);
         return;
     }
-    keep_undo(store->ledger, row);
-    row->record.attempt.is_marked = true;
-    row->record.attempt.marked_at = mark->marked_at;
-    if (row->record.first_mark.wall.ms == 0)
-        row->record.first_mark = mark->marked_at;
+    write_mark(store->ledger, row, mark->marked_at);
+}
+
+void hx_memory_mark_claim(struct hx_memory_store *store, struct hx_store_request *claim)
+{
+    struct hx_memory_row *row = hx_memory_row_by_id(store->ledger, &claim->record.id);
+    if (row == NULL || row->record.fence != claim->record.fence ||
+        row->record.attempt.number != claim->record.attempt.number || row->record.attempt.is_marked)
+        return;
+    claim->is_marked = true;
+    claim->marked_at = hx_clock_now(store->ledger->clock);
+    write_mark(store->ledger, row, claim->marked_at);
 }
 
 /* A keyless row becomes known under a caller's key. False when another row has that name. */

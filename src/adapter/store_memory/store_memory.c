@@ -61,6 +61,25 @@ static bool is_failing_now(struct hx_memory_ledger *ledger)
     return --ledger->fail_countdown == 0;
 }
 
+/* The marks of the claims that are DONE: one more commit, which may be ordered to fail too. */
+static void mark_claims(struct hx_memory_store *store, const struct hx_list *batch)
+{
+    bool is_begun = false, is_refused = false;
+    hx_list_for_each (at, batch) {
+        struct hx_store_request *claim = request_of(at);
+        if (!claim->mark_after || claim->result != HX_STORE_DONE)
+            continue;
+        if (!is_begun) {
+            store->ledger->commits++;
+            is_refused =
+                is_failing_now(store->ledger) && store->ledger->fail_how != HX_MEMORY_LOSE_DONE;
+        }
+        is_begun = true;
+        if (!is_refused)
+            hx_memory_mark_claim(store, claim);
+    }
+}
+
 static void flush(struct hx_store *base)
 {
     struct hx_memory_store *store = memory_store(base);
@@ -79,12 +98,15 @@ static void flush(struct hx_store *base)
     }
     if (!is_failing || ledger->fail_how == HX_MEMORY_REFUSE) {
         run_batch(store, &batch, is_failing || ledger->is_broken);
+        mark_claims(store, &batch);
         hx_list_splice(&store->done, &batch);
         return;
     }
     store->doubt = ledger->fail_how;
-    if (store->doubt == HX_MEMORY_LOSE_DONE)
+    if (store->doubt == HX_MEMORY_LOSE_DONE) {
         run_batch(store, &batch, false);
+        mark_claims(store, &batch);
+    }
     hx_list_splice(&store->doubtful, &batch);
 }
 

@@ -5,6 +5,7 @@
 
 #include "adapter/store_sqlite/blob.h"
 #include "adapter/store_sqlite/find.h"
+#include "base/crash.h"
 
 enum { DOUBT_WAIT_MIN_MS = 20, DOUBT_WAIT_MAX_MS = 1000 };
 
@@ -372,6 +373,38 @@ static void drop_vain_blobs(struct hx_batcher *batcher, struct hx_list *batch)
     }
 }
 
+/* The marks of the claims that have become durable. A mark that is refused, fails or stays in doubt
+ * is found out like any other, and what comes of it is left to whoever asks for the mark next. */
+static bool mark_claims(struct hx_batcher *batcher, struct hx_list *batch)
+{
+    struct hx_list marks;
+    bool is_known = true;
+    hx_list_init(&marks);
+    hx_list_for_each (at, batch) {
+        struct hx_store_request *claim = request_of(at);
+        if (!claim->mark_after || claim->result != HX_STORE_DONE)
+            continue;
+        struct hx_store_request *mark = hx_store_request_new(HX_STORE_MARK, claim);
+        mark->record.id = claim->record.id;
+        mark->record.attempt.number = claim->record.attempt.number;
+        mark->record.attempt.marked_at = hx_clock_now(batcher->ledger->options->clock);
+        mark->expected_fence = claim->record.fence;
+        hx_list_append(&marks, &mark->node);
+    }
+    if (!hx_list_is_empty(&marks)) {
+        HX_CRASH_POINT("claim-unmarked");
+        is_known = run_transaction(batcher, &marks);
+    }
+    for (struct hx_list *node; (node = hx_list_take_first(&marks)) != NULL;) {
+        struct hx_store_request *mark = request_of(node);
+        struct hx_store_request *claim = mark->context;
+        claim->is_marked = is_known && mark->result == HX_STORE_DONE;
+        claim->marked_at = mark->record.attempt.marked_at;
+        hx_store_request_free(mark);
+    }
+    return is_known;
+}
+
 static void run_spool(struct hx_batcher *batcher, struct hx_store_request *request)
 {
     hx_store_request_forget(request);
@@ -402,6 +435,8 @@ bool hx_batch_run(struct hx_batcher *batcher, struct hx_list *batch)
             is_known = run_transaction(batcher, &run);
         if (is_known)
             drop_vain_blobs(batcher, &run);
+        if (is_known)
+            is_known = mark_claims(batcher, &run);
         hx_list_splice(batch, &run);
     }
     hx_list_splice(batch, &rest);
