@@ -70,13 +70,14 @@ static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *
     hx_rules_for_tool(keeper->settings, &keeper->arena, tool, ret_rules);
 }
 
+_Static_assert((int)HX_TELL_ERROR == (int)HX_LOG_ERROR && (int)HX_TELL_DEBUG == (int)HX_LOG_DEBUG,
+               "what the engine tells has the levels of the log");
+
 static void tell(void *context, enum hx_tell level, const char *event, const char *pairs)
 {
-    static const enum hx_log_level levels[] = {HX_LOG_ERROR, HX_LOG_WARN, HX_LOG_INFO,
-                                               HX_LOG_DEBUG};
     struct hx_log_line line;
     (void)context;
-    hx_log_begin(&line, levels[level], event);
+    hx_log_begin(&line, (enum hx_log_level)level, event);
     hx_log_pairs(&line, pairs);
     hx_log_end(&line);
 }
@@ -205,6 +206,7 @@ static struct hx_gateway_options gateway_options(struct keeper *keeper)
         .requests_max = 16384,
         .queue_max = 1024 * 1024,
         .rules_for = rules_for,
+        .tell_max = (enum hx_tell)hx_settings_log_options(settings).level,
         .tell = tell,
         .is_predecessor_draining = is_predecessor_draining,
         .relay = relay,

@@ -15,6 +15,8 @@ void hx_tell(struct hx_gateway *gateway, enum hx_tell tell, const char *event, c
 {
     char pairs[1024];
     va_list args;
+    if (tell > gateway->options.tell_max)
+        return;
     va_start(args, format);
     vsnprintf(pairs, sizeof(pairs), format, args);
     va_end(args);

@@ -65,6 +65,7 @@ struct hx_gateway_options {
     void (*rules_for)(void *context, struct hx_span tool, struct hx_tool_rules *ret_rules);
     /* One event worth telling an operator: a word, and "name=value" pairs ready for a log line.
      * Never arguments, results or whole keys. */
+    enum hx_tell tell_max; /* what is less grave is not even put into words */
     void (*tell)(void *context, enum hx_tell tell, const char *event, const char *pairs);
     /* Is an older gateway of this server still finishing its work? Then a start that fails may only
      * mean that the two cannot run side by side, and is tried again. */

@@ -82,6 +82,7 @@ struct sim_life *sim_life_new(struct sim *sim, uint32_t host)
         .requests_max = 64,
         .queue_max = 64 * 1024,
         .rules_for = rules_for,
+        .tell_max = HX_TELL_DEBUG,
         .tell = tell,
         .relay = relay,
         .is_predecessor_draining = is_predecessor_draining,
