@@ -354,5 +354,6 @@ void hx_http_exchange_free(struct hx_http_exchange *exchange)
     curl_easy_cleanup(exchange->easy);
     hx_loop_timer_free(exchange->timer);
     hx_hasher_free(exchange->hasher);
+    hx_buf_fini(&exchange->reply);
     hx_free(exchange);
 }
