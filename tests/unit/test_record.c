@@ -276,6 +276,18 @@ static void names_are_read_back(void **state)
     assert_string_equal(hx_effect_state_name(HX_EFFECT_ABSENT), "absent");
 }
 
+/* What the store asks of every write: a final row may be rewritten as it is and nothing else. */
+static void a_row_becomes_only_what_the_moves_allow(void **state)
+{
+    (void)state;
+    assert_true(hx_op_may_become(HX_OP_RUNNING, HX_OP_SUCCEEDED));
+    assert_true(hx_op_may_become(HX_OP_SUCCEEDED, HX_OP_SUCCEEDED));
+    assert_true(hx_op_may_become(HX_OP_SUCCEEDED, HX_OP_EXPIRED));
+    assert_false(hx_op_may_become(HX_OP_SUCCEEDED, HX_OP_UNKNOWN));
+    assert_false(hx_op_may_become(HX_OP_FAILED, HX_OP_READY));
+    assert_false(hx_op_may_become(HX_OP_CANCELLED, HX_OP_RUNNING));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +298,7 @@ int main(void)
         cmocka_unit_test(states_have_facts),
         cmocka_unit_test(rows_that_cannot_be_true),
         cmocka_unit_test(names_are_read_back),
+        cmocka_unit_test(a_row_becomes_only_what_the_moves_allow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -256,7 +256,8 @@ void web_expect(struct web_kit *kit, const char *request, const char *answer_sta
     hx_buf_init(&got, GOT_MAX);
     web_send_text(kit, fd, request);
     web_read(kit, fd, &got, NULL);
-    if (got.len < strlen(answer_start) || memcmp(got.data, answer_start, strlen(answer_start)) != 0)
+    if (got.len < strlen(answer_start) ||
+        memcmp(hx_buf_span(&got).ptr, answer_start, strlen(answer_start)) != 0)
         fail_msg("%.60s...: expected %s, came %.*s", request, answer_start, (int)got.len,
                  got.data ? got.data : "");
     hx_buf_fini(&got);
