@@ -209,6 +209,7 @@ static void who_lets_events_pile_up_is_cut_off(void **state)
 static void fast_write_timeout(struct hx_http_server_options *options)
 {
     options->write_timeout_ms = 50;
+    options->stream_ping_ms = 0;
 }
 
 static void who_reads_nothing_is_cut_off(void **state)
@@ -632,8 +633,18 @@ static void while_held_nothing_is_read_and_leaving_is_noticed(void **state)
     one.kit.web->ops->hold(one.kit.web, true);
     assert_int_equal(close(other), 0);
     web_kit_expect_gone(&one.kit, held, HX_WEB_GONE_CLOSED);
-    web_kit_answer(&one.kit, one.exchange, 200, "", 0);
     one.kit.web->ops->hold(one.kit.web, false);
+    web_kit_answer(&one.kit, one.exchange, 200, "", 0);
+    /* What is here already waits as well. */
+    web_send_text(&one.kit, one.fd, GET("/1") GET("/2"));
+    one.exchange = web_kit_request(&one.kit, "/1");
+    one.kit.web->ops->hold(one.kit.web, true);
+    web_kit_answer(&one.kit, one.exchange, 200, "", 0);
+    for (int i = 0; i < 3; i++)
+        web_kit_turn(&one.kit);
+    assert_false(web_kit_has(&one.kit, HX_WEB_REQUEST));
+    one.kit.web->ops->hold(one.kit.web, false);
+    web_kit_answer(&one.kit, web_kit_request(&one.kit, "/2"), 200, "", 0);
     one_fini(&one);
 }
 

@@ -217,7 +217,7 @@ void web_send_text(struct web_kit *kit, int fd, const char *text)
     web_send(kit, fd, text, strlen(text));
 }
 
-void web_read(struct web_kit *kit, int fd, struct hx_buf *got, const char *needle)
+bool web_read(struct web_kit *kit, int fd, struct hx_buf *got, const char *needle)
 {
     time_t limit = now_s() + LIMIT_S;
     static char bytes[1 << 16];
@@ -227,14 +227,14 @@ void web_read(struct web_kit *kit, int fd, struct hx_buf *got, const char *needl
         ssize_t len;
         if (needle != NULL && got->len >= from + strlen(needle)) {
             if (memmem(got->data + from, got->len - from, needle, strlen(needle)) != NULL)
-                return;
+                return true;
             from = got->len - strlen(needle) + 1;
         }
         len = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
         if (len == 0 || (len < 0 && errno == ECONNRESET)) {
             if (needle != NULL)
                 fail_msg("closed without \"%s\": %.*s", needle, (int)got->len, got->data);
-            return;
+            return len == 0;
         }
         if (len > 0) {
             assert_int_equal(hx_buf_append(got, bytes, (size_t)len), 0);

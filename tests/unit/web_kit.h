@@ -46,8 +46,9 @@ void web_kit_connections(struct web_kit *kit, uint32_t count);
 int web_client(struct web_kit *kit);
 void web_send(struct web_kit *kit, int fd, const char *bytes, size_t len);
 void web_send_text(struct web_kit *kit, int fd, const char *text);
-/* Appends what comes until `needle` stands in `got`; NULL: until the end of file, or a reset. */
-void web_read(struct web_kit *kit, int fd, struct hx_buf *got, const char *needle);
+/* Appends what comes until `needle` stands in `got`; NULL: until the end. True unless that is a
+ * reset. */
+bool web_read(struct web_kit *kit, int fd, struct hx_buf *got, const char *needle);
 /* Sends, reads to the end and compares the start of what came. Closes. */
 void web_expect(struct web_kit *kit, const char *request, const char *answer_start);
 void web_reset(int fd); /* closes with a reset */
