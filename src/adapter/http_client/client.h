@@ -222,7 +222,29 @@ void hx_http_unasked_open(struct hx_http_client *client);
 void hx_http_unasked_ended(struct hx_http_exchange *exchange, CURLcode code);
 void hx_http_unasked_close(struct hx_http_client *client);
 
+/* --- send.c: the port, as far as it is about single messages --- */
+
+void hx_http_send(struct hx_upstream *upstream, struct hx_buf *line, uint64_t tag);
+void hx_http_send_with(struct hx_upstream *upstream, struct hx_buf *line, struct hx_span headers,
+                       uint64_t tag);
+void hx_http_drop(struct hx_upstream *upstream, uint64_t tag);
+void hx_http_resume(struct hx_upstream *upstream, struct hx_span text, uint64_t tag);
+
 /* --- http_client.c --- */
+
+static inline struct hx_http_client *hx_http_client_of(struct hx_upstream *upstream)
+{
+    return hx_container_of(upstream, struct hx_http_client, upstream);
+}
+
+static inline struct hx_http_exchange *hx_http_exchange_of(struct hx_list *node)
+{
+    return hx_container_of(node, struct hx_http_exchange, node);
+}
+
+/* An event that is not about an exchange. */
+struct hx_peer_event *hx_http_client_tell(struct hx_http_client *client,
+                                          enum hx_peer_event_type type, uint64_t tag);
 
 /* After anything ended: begins what may begin now, and completes a stop. */
 void hx_http_client_turn(struct hx_http_client *client);

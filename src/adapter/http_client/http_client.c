@@ -16,27 +16,10 @@
 #include "adapter/http_client/client.h"
 #include "base/alloc.h"
 
-enum {
-    TOKENS_MAX = 1 << 20,
-    DEPTH_MAX = 128,
-    ARENA_MAX = 1 << 20,
-    EXTRA_HEADERS_MAX = 16,
-    HEADER_MAX = 8192
-};
+enum { TOKENS_MAX = 1 << 20, DEPTH_MAX = 128, ARENA_MAX = 1 << 20 };
 
-static struct hx_http_client *client_of(const struct hx_upstream *upstream)
-{
-    return hx_container_of((struct hx_upstream *)(uintptr_t)upstream, struct hx_http_client,
-                           upstream);
-}
-
-static struct hx_http_exchange *exchange_of(struct hx_list *node)
-{
-    return hx_container_of(node, struct hx_http_exchange, node);
-}
-
-static struct hx_peer_event *tell(struct hx_http_client *client, enum hx_peer_event_type type,
-                                  uint64_t tag)
+struct hx_peer_event *hx_http_client_tell(struct hx_http_client *client,
+                                          enum hx_peer_event_type type, uint64_t tag)
 {
     struct hx_peer_event *event = hx_peer_event_new(type, client->generation);
 
@@ -52,7 +35,7 @@ static void close_down(struct hx_http_client *client)
     client->state = HX_HTTP_IDLE;
     hx_loop_timer_clear(client->stop_timer);
     client->session = hx_http_session_drop(client->session);
-    tell(client, HX_PEER_CLOSED, 0);
+    hx_http_client_tell(client, HX_PEER_CLOSED, 0);
 }
 
 /* Those of `list`; what is due to them is told. */
@@ -61,7 +44,7 @@ static void abort_all(struct hx_list *list, enum hx_peer_loss loss)
     struct hx_list *node;
 
     while ((node = hx_list_first(list)) != NULL)
-        hx_http_exchange_abort(exchange_of(node), loss);
+        hx_http_exchange_abort(hx_http_exchange_of(node), loss);
 }
 
 static void end_all(struct hx_http_client *client)
@@ -96,7 +79,7 @@ static bool may_begin_now(const struct hx_http_client *client,
 static void begin_waiting(struct hx_http_client *client)
 {
     hx_list_for_each_safe (node, &client->queued) {
-        struct hx_http_exchange *exchange = exchange_of(node);
+        struct hx_http_exchange *exchange = hx_http_exchange_of(node);
         if (!may_begin_now(client, exchange))
             continue;
         if (exchange->is_initialize || exchange->is_initialized)
@@ -136,7 +119,7 @@ void hx_http_client_session_lost(struct hx_http_client *client,
         return;
     client->is_stale = true;
     client->counters.sessions_lost++;
-    tell(client, HX_PEER_SESSION_LOST, 0);
+    hx_http_client_tell(client, HX_PEER_SESSION_LOST, 0);
     if (client->state != HX_HTTP_UP)
         return;
     client->state = HX_HTTP_STALE;
@@ -148,7 +131,7 @@ void hx_http_client_session_lost(struct hx_http_client *client,
 
 static void start(struct hx_upstream *upstream, uint32_t generation)
 {
-    struct hx_http_client *client = client_of(upstream);
+    struct hx_http_client *client = hx_http_client_of(upstream);
 
     hx_assert(client->state == HX_HTTP_IDLE || client->state == HX_HTTP_STALE);
     hx_http_session_drop(client->session);
@@ -157,86 +140,7 @@ static void start(struct hx_upstream *upstream, uint32_t generation)
     client->greeting = NULL;
     client->is_stale = false;
     client->state = HX_HTTP_UP;
-    tell(client, HX_PEER_STARTED, 0);
-}
-
-/* What the message is, as far as its way is concerned. */
-static enum hx_http_purpose read_purpose(struct hx_http_client *client, struct hx_span line,
-                                         struct hx_rpc_msg *ret_msg)
-{
-    hx_arena_reset(&client->arena);
-    if (hx_rpc_read(&client->tape, line, &client->limits, &client->arena, ret_msg) != 0)
-        ret_msg->kind = HX_RPC_INVALID;
-    return ret_msg->kind == HX_RPC_REQUEST ? HX_HTTP_REQUEST : HX_HTTP_NOTICE;
-}
-
-static struct hx_http_exchange *message_new(struct hx_http_client *client, struct hx_buf *line,
-                                            uint64_t tag)
-{
-    struct hx_rpc_msg msg = {.kind = HX_RPC_INVALID};
-    enum hx_http_purpose purpose = read_purpose(client, hx_buf_span(line), &msg);
-    struct hx_http_exchange *exchange = hx_http_exchange_new(client, purpose);
-
-    exchange->tag = tag;
-    if (purpose == HX_HTTP_REQUEST) {
-        enum hx_mcp_method method = hx_mcp_method_parse(msg.method);
-        exchange->is_initialize = method == HX_MCP_INITIALIZE;
-        if (hx_buf_append_span(&exchange->id, msg.id.raw) != 0)
-            exchange->purpose = HX_HTTP_NOTICE; /* longer than any id of ours */
-    } else if (msg.kind == HX_RPC_NOTIFICATION) {
-        exchange->is_initialized = hx_mcp_method_parse(msg.method) == HX_MCP_INITIALIZED;
-    } else {
-        exchange->may_jump = msg.kind == HX_RPC_RESULT || msg.kind == HX_RPC_ERROR;
-    }
-    exchange->body = *line;
-    hx_buf_init(line, line->len_max);
-    return exchange;
-}
-
-/* False when one of them cannot be sent. */
-static bool take_extra(struct hx_http_exchange *exchange, struct hx_span headers)
-{
-    unsigned count = 0;
-
-    while (headers.len > 0) {
-        const char *newline = memchr(headers.ptr, '\n', headers.len);
-        struct hx_span line =
-            hx_span(headers.ptr, newline != NULL ? (size_t)(newline - headers.ptr) : headers.len);
-        char header[HEADER_MAX];
-
-        headers = hx_span(line.ptr + line.len + (newline != NULL),
-                          headers.len - line.len - (newline != NULL));
-        if (++count > EXTRA_HEADERS_MAX || line.len >= sizeof header ||
-            !hx_http_header_is_good(line))
-            return false;
-        memcpy(header, line.ptr, line.len);
-        header[line.len] = '\0';
-        hx_http_header_append(&exchange->extra, header);
-    }
-    return true;
-}
-
-static void send_with(struct hx_upstream *upstream, struct hx_buf *line, struct hx_span headers,
-                      uint64_t tag)
-{
-    struct hx_http_client *client = client_of(upstream);
-    struct hx_http_exchange *exchange;
-
-    if (client->state != HX_HTTP_UP || line->len == 0) {
-        hx_buf_fini(line);
-        tell(client, HX_PEER_NOT_SENT, tag);
-        return;
-    }
-    exchange = message_new(client, line, tag);
-    hx_http_exchange_queue(exchange);
-    if (!take_extra(exchange, headers))
-        hx_http_exchange_abort(exchange, HX_PEER_LOSS_NONE);
-    hx_http_client_turn(client);
-}
-
-static void send_line(struct hx_upstream *upstream, struct hx_buf *line, uint64_t tag)
-{
-    send_with(upstream, line, HX_SPAN_LIT(""), tag);
+    hx_http_client_tell(client, HX_PEER_STARTED, 0);
 }
 
 static void stop_due(void *arg)
@@ -250,7 +154,7 @@ static void stop_due(void *arg)
 
 static void stop(struct hx_upstream *upstream)
 {
-    struct hx_http_client *client = client_of(upstream);
+    struct hx_http_client *client = hx_http_client_of(upstream);
 
     if (client->state != HX_HTTP_UP && client->state != HX_HTTP_STALE)
         return;
@@ -263,7 +167,7 @@ static void stop(struct hx_upstream *upstream)
 
 static void kill_now(struct hx_upstream *upstream)
 {
-    struct hx_http_client *client = client_of(upstream);
+    struct hx_http_client *client = hx_http_client_of(upstream);
 
     if (client->state == HX_HTTP_IDLE)
         return;
@@ -273,11 +177,11 @@ static void kill_now(struct hx_upstream *upstream)
 
 static void hold(struct hx_upstream *upstream, bool is_held)
 {
-    struct hx_http_client *client = client_of(upstream);
+    struct hx_http_client *client = hx_http_client_of(upstream);
 
     client->is_held = is_held;
     hx_list_for_each (node, &client->running)
-        hx_http_exchange_hold(exchange_of(node), is_held);
+        hx_http_exchange_hold(hx_http_exchange_of(node), is_held);
 }
 
 static const char *transport_name(struct hx_upstream *upstream)
@@ -287,61 +191,16 @@ static const char *transport_name(struct hx_upstream *upstream)
     return "";
 }
 
-static struct hx_http_exchange *find(struct hx_http_client *client, uint64_t tag)
-{
-    struct hx_list *lists[] = {&client->running, &client->waiting, &client->queued};
-
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        hx_list_for_each (node, lists[i]) {
-            struct hx_http_exchange *exchange = exchange_of(node);
-            if (exchange->purpose == HX_HTTP_REQUEST && exchange->tag == tag)
-                return exchange;
-        }
-    }
-    return NULL;
-}
-
-static void drop(struct hx_upstream *upstream, uint64_t tag)
-{
-    struct hx_http_client *client = client_of(upstream);
-    struct hx_http_exchange *exchange = find(client, tag);
-
-    if (exchange != NULL)
-        hx_http_exchange_abort(exchange, HX_PEER_LOSS_NONE);
-    hx_http_client_turn(client);
-}
-
-static void resume(struct hx_upstream *upstream, struct hx_span text, uint64_t tag)
-{
-    struct hx_http_client *client = client_of(upstream);
-    struct hx_http_exchange *exchange;
-
-    if (client->state != HX_HTTP_UP) {
-        tell(client, HX_PEER_ANSWER_LOST, tag)->loss = HX_PEER_LOSS_RESUME;
-        return;
-    }
-    exchange = hx_http_exchange_new(client, HX_HTTP_REQUEST);
-    exchange->tag = tag;
-    exchange->is_fate_told = true;
-    if (hx_http_resume_read(exchange, text)) {
-        hx_http_exchange_wait(exchange, 0);
-    } else {
-        hx_http_exchange_queue(exchange);
-        exchange->is_get = true;
-        hx_http_exchange_abort(exchange, HX_PEER_LOSS_RESUME);
-    }
-}
-
 static const struct hx_upstream_ops client_ops = {
     .start = start,
-    .send = send_line,
+    .send = hx_http_send,
     .stop = stop,
     .kill = kill_now,
     .hold = hold,
     .transport_name = transport_name,
-    .send_with = send_with,
-    .drop = drop,
-    .resume = resume,
+    .send_with = hx_http_send_with,
+    .drop = hx_http_drop,
+    .resume = hx_http_resume,
 };
 
 /* --- memory --- */
@@ -438,7 +297,7 @@ static void free_all(struct hx_list *list)
     struct hx_list *node;
 
     while ((node = hx_list_first(list)) != NULL)
-        hx_http_exchange_free(exchange_of(node));
+        hx_http_exchange_free(hx_http_exchange_of(node));
 }
 
 struct hx_upstream *hx_http_client_free(struct hx_upstream *upstream)
@@ -447,7 +306,7 @@ struct hx_upstream *hx_http_client_free(struct hx_upstream *upstream)
 
     if (upstream == NULL)
         return NULL;
-    client = client_of(upstream);
+    client = hx_http_client_of(upstream);
     free_all(&client->queued);
     free_all(&client->running);
     free_all(&client->waiting);
@@ -464,7 +323,7 @@ struct hx_upstream *hx_http_client_free(struct hx_upstream *upstream)
     return NULL;
 }
 
-struct hx_http_client_counters hx_http_client_counters(const struct hx_upstream *upstream)
+struct hx_http_client_counters hx_http_client_counters(struct hx_upstream *upstream)
 {
-    return client_of(upstream)->counters;
+    return hx_http_client_of(upstream)->counters;
 }

@@ -82,6 +82,6 @@ int hx_http_client_new(struct hx_loop *loop, struct hx_list *inbox,
                        struct hx_upstream **ret_upstream) HX_MUST_CHECK;
 /* Closes what is open and tells no fates. Accepts NULL; returns NULL. */
 struct hx_upstream *hx_http_client_free(struct hx_upstream *upstream);
-struct hx_http_client_counters hx_http_client_counters(const struct hx_upstream *upstream);
+struct hx_http_client_counters hx_http_client_counters(struct hx_upstream *upstream);
 
 #endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The port's words about single messages: send, drop, resume. What a message is, as far as its way
+ * is concerned, is read from it here and nowhere else.
+ */
+#include "adapter/http_client/client.h"
+
+enum { EXTRA_HEADERS_MAX = 16, HEADER_MAX = 8192 };
+
+/* What the message is, as far as its way is concerned. */
+static enum hx_http_purpose read_purpose(struct hx_http_client *client, struct hx_span line,
+                                         struct hx_rpc_msg *ret_msg)
+{
+    hx_arena_reset(&client->arena);
+    if (hx_rpc_read(&client->tape, line, &client->limits, &client->arena, ret_msg) != 0)
+        ret_msg->kind = HX_RPC_INVALID;
+    return ret_msg->kind == HX_RPC_REQUEST ? HX_HTTP_REQUEST : HX_HTTP_NOTICE;
+}
+
+static struct hx_http_exchange *message_new(struct hx_http_client *client, struct hx_buf *line,
+                                            uint64_t tag)
+{
+    struct hx_rpc_msg msg = {.kind = HX_RPC_INVALID};
+    enum hx_http_purpose purpose = read_purpose(client, hx_buf_span(line), &msg);
+    struct hx_http_exchange *exchange = hx_http_exchange_new(client, purpose);
+
+    exchange->tag = tag;
+    if (purpose == HX_HTTP_REQUEST) {
+        enum hx_mcp_method method = hx_mcp_method_parse(msg.method);
+        exchange->is_initialize = method == HX_MCP_INITIALIZE;
+        if (hx_buf_append_span(&exchange->id, msg.id.raw) != 0)
+            exchange->purpose = HX_HTTP_NOTICE; /* longer than any id of ours */
+    } else if (msg.kind == HX_RPC_NOTIFICATION) {
+        exchange->is_initialized = hx_mcp_method_parse(msg.method) == HX_MCP_INITIALIZED;
+    } else {
+        exchange->may_jump = msg.kind == HX_RPC_RESULT || msg.kind == HX_RPC_ERROR;
+    }
+    exchange->body = *line;
+    hx_buf_init(line, line->len_max);
+    return exchange;
+}
+
+/* False when one of them cannot be sent. */
+static bool take_extra(struct hx_http_exchange *exchange, struct hx_span headers)
+{
+    unsigned count = 0;
+
+    while (headers.len > 0) {
+        const char *newline = memchr(headers.ptr, '\n', headers.len);
+        struct hx_span line =
+            hx_span(headers.ptr, newline != NULL ? (size_t)(newline - headers.ptr) : headers.len);
+        char header[HEADER_MAX];
+
+        headers = hx_span(line.ptr + line.len + (newline != NULL),
+                          headers.len - line.len - (newline != NULL));
+        if (++count > EXTRA_HEADERS_MAX || line.len >= sizeof header ||
+            !hx_http_header_is_good(line))
+            return false;
+        memcpy(header, line.ptr, line.len);
+        header[line.len] = '\0';
+        hx_http_header_append(&exchange->extra, header);
+    }
+    return true;
+}
+
+void hx_http_send_with(struct hx_upstream *upstream, struct hx_buf *line, struct hx_span headers,
+                       uint64_t tag)
+{
+    struct hx_http_client *client = hx_http_client_of(upstream);
+    struct hx_http_exchange *exchange;
+
+    if (client->state != HX_HTTP_UP || line->len == 0) {
+        hx_buf_fini(line);
+        hx_http_client_tell(client, HX_PEER_NOT_SENT, tag);
+        return;
+    }
+    exchange = message_new(client, line, tag);
+    hx_http_exchange_queue(exchange);
+    if (!take_extra(exchange, headers))
+        hx_http_exchange_abort(exchange, HX_PEER_LOSS_NONE);
+    hx_http_client_turn(client);
+}
+
+void hx_http_send(struct hx_upstream *upstream, struct hx_buf *line, uint64_t tag)
+{
+    hx_http_send_with(upstream, line, HX_SPAN_LIT(""), tag);
+}
+
+static struct hx_http_exchange *find(struct hx_http_client *client, uint64_t tag)
+{
+    struct hx_list *lists[] = {&client->running, &client->waiting, &client->queued};
+
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        hx_list_for_each (node, lists[i]) {
+            struct hx_http_exchange *exchange = hx_http_exchange_of(node);
+            if (exchange->purpose == HX_HTTP_REQUEST && exchange->tag == tag)
+                return exchange;
+        }
+    }
+    return NULL;
+}
+
+void hx_http_drop(struct hx_upstream *upstream, uint64_t tag)
+{
+    struct hx_http_client *client = hx_http_client_of(upstream);
+    struct hx_http_exchange *exchange = find(client, tag);
+
+    if (exchange != NULL)
+        hx_http_exchange_abort(exchange, HX_PEER_LOSS_NONE);
+    hx_http_client_turn(client);
+}
+
+void hx_http_resume(struct hx_upstream *upstream, struct hx_span text, uint64_t tag)
+{
+    struct hx_http_client *client = hx_http_client_of(upstream);
+    struct hx_http_exchange *exchange;
+
+    if (client->state != HX_HTTP_UP) {
+        hx_http_client_tell(client, HX_PEER_ANSWER_LOST, tag)->loss = HX_PEER_LOSS_RESUME;
+        return;
+    }
+    exchange = hx_http_exchange_new(client, HX_HTTP_REQUEST);
+    exchange->tag = tag;
+    exchange->is_fate_told = true;
+    if (hx_http_resume_read(exchange, text)) {
+        hx_http_exchange_wait(exchange, 0);
+    } else {
+        hx_http_exchange_queue(exchange);
+        exchange->is_get = true;
+        hx_http_exchange_abort(exchange, HX_PEER_LOSS_RESUME);
+    }
+}
