@@ -20,7 +20,7 @@ static const struct hx_record *absent_record(const struct world *world)
     return record;
 }
 
-static struct hx_now world_now(const struct world *world)
+struct hx_now world_now(const struct world *world)
 {
     return kit_now(world->boot, 60 * 60 * 1000 + world->clock_ms);
 }
@@ -310,6 +310,11 @@ static bool act_complete(struct world *world, unsigned process, unsigned row)
     case WRITE_NONE:
     case WRITE_SUBMITTED:
         return false;
+    case WRITE_DONE_MARKED:
+        event.is_marked = true;
+        event.marked_at = sim->claim_marked_at;
+        event.type = HX_EV_STORED;
+        break;
     case WRITE_DONE:
         event.type = HX_EV_STORED;
         break;
@@ -336,7 +341,11 @@ static bool act_execute(struct world *world, struct action action)
     struct sim_op *sim = &world->ops[action.process][action.row];
     if (sim->write != WRITE_SUBMITTED)
         return false;
-    if (action.variant > 0) {
+    bool is_claim = sim->op.phase == HX_PHASE_WRITING && sim->op.next.state == HX_OP_RUNNING &&
+                    sim->op.next.attempt.number != sim->op.durable.attempt.number;
+    if (action.variant == 3 && !is_claim)
+        return false;
+    if (action.variant == 1 || action.variant == 2) {
         if (world->left.store_errors == 0)
             return false;
         world->left.store_errors--;
@@ -743,7 +752,7 @@ static const struct {
     bool is_optional;
 } kinds[ACT_KIND_COUNT] = {
     [ACT_CALL] = {"call", PROCESSES, 1, 1, true},
-    [ACT_EXECUTE] = {"store writes", PROCESSES, ROWS, 3, false},
+    [ACT_EXECUTE] = {"store writes", PROCESSES, ROWS, 4, false},
     [ACT_SPOOL] = {"spool is synced", PROCESSES, ROWS, 1, false},
     [ACT_ACCEPT] = {"first byte leaves", 1, MESSAGES, 1, false},
     [ACT_NOT_SENT] = {"no byte left", 1, MESSAGES, 1, true},

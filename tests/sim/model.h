@@ -22,13 +22,21 @@
 
 enum { PROCESSES = 2, ROWS = 2, MESSAGES = 8, LIVES = 5 };
 
-enum write_state { WRITE_NONE, WRITE_SUBMITTED, WRITE_DONE, WRITE_STALE, WRITE_FAILED };
+enum write_state {
+    WRITE_NONE,
+    WRITE_SUBMITTED,
+    WRITE_DONE,
+    WRITE_DONE_MARKED, /* a claim, and its mark with it */
+    WRITE_STALE,
+    WRITE_FAILED
+};
 
 /* One operation as one process works on it. */
 struct sim_op {
     struct hx_op op;
     bool exists;
     enum write_state write;
+    struct hx_now claim_marked_at; /* DONE_MARKED */
     bool is_spooling;
     bool is_look_due;
     bool was_sent;   /* a request left while somebody waited here */
@@ -92,7 +100,8 @@ struct world {
 
 enum action_kind {
     ACT_CALL,
-    ACT_EXECUTE, /* the store does a write and answers; variant 1: E, 2: E with doubt */
+    ACT_EXECUTE, /* the store does a write and answers; variant 1: E, 2: E with doubt,
+                    3: a claim and its mark */
     ACT_SPOOL,
     ACT_ACCEPT,
     ACT_NOT_SENT,
@@ -129,6 +138,7 @@ struct action action_limits(enum action_kind kind);
 uint64_t world_hash(const struct world *world, uint64_t seed);
 
 /* model_store.c */
+struct hx_now world_now(const struct world *world);
 void store_execute(struct world *world, unsigned process, unsigned row, unsigned variant);
 void store_lose_marks(struct world *world);
 /* Reads the row; what a dead owner left in its spool is applied first. NULL: there is none. */

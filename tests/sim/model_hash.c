@@ -65,6 +65,8 @@ static void mix_op(struct mixer *mixer, const struct sim_op *sim, const struct h
                    (uint64_t)sim->is_look_due << 9 | (uint64_t)sim->was_sent << 10 |
                    (uint64_t)sim->asked_late << 11 | (uint64_t)sim->deferred_calls << 16 |
                    (uint64_t)sim->deferred_evidence << 24 | (uint64_t)sim->deferred_verbs << 32);
+    if (sim->write == WRITE_DONE_MARKED)
+        mix_moment(mixer, &sim->claim_marked_at);
     bool has_verb = op->has_verb || sim->deferred_verbs != 0;
     mix(mixer, has_verb ? (uint64_t)sim->verb | (uint64_t)sim->seen_attempt << 32 : 0);
     mix_record(mixer, &op->durable, row);

@@ -71,6 +71,18 @@ static bool mark_row(struct world *world, unsigned row, const struct hx_op *op)
     return true;
 }
 
+/* What follows a claim at once, if the store gets that far: variant 0 is a crash in between too. */
+static void mark_claim(struct world *world, unsigned row, struct hx_now *ret_at)
+{
+    struct hx_record *record = &world->row[row];
+    *ret_at = world_now(world);
+    record->attempt.is_marked = true;
+    record->attempt.marked_at = *ret_at;
+    if (record->first_mark.wall.ms == 0)
+        record->first_mark = *ret_at;
+    world->is_mark_unsynced[row] = true;
+}
+
 static bool write_row(struct world *world, unsigned row, const struct hx_op *op,
                       struct hx_id writer)
 {
@@ -125,6 +137,10 @@ void store_execute(struct world *world, unsigned process, unsigned row, unsigned
         bool is_done = sim->op.phase == HX_PHASE_MARKING ? mark_row(world, row, &sim->op)
                                                          : write_row(world, row, &sim->op, writer);
         sim->write = is_done ? WRITE_DONE : WRITE_STALE;
+        if (variant == 3 && is_done) {
+            mark_claim(world, row, &sim->claim_marked_at);
+            sim->write = WRITE_DONE_MARKED;
+        }
     }
 }
 
