@@ -85,33 +85,6 @@ static void follow_transport_repeat(struct hx_call *call)
     call->follow = note->cold_record.identity;
 }
 
-/* Whether this process has met the key before, as far as it remembers; from now on it has. */
-static bool was_key_met(struct hx_call *call)
-{
-    uint64_t head;
-    if (call->wanted.key_source == HX_KEY_NONE || !hx_id_is_nil(&call->retry_of))
-        return false;
-    memcpy(&head, call->wanted.identity.bytes, sizeof(head));
-    uint64_t *met = &call->gateway->keys_met[head % HX_KEYS_MET];
-    bool was_met = *met == head;
-    *met = head;
-    return was_met;
-}
-
-/* A key met before is nearly always the repeat of a call that has ended. What is final stays so
- * (I4), and a replay decides nothing that an equal call could be in the way of: so this look waits
- * neither for the gate nor for what was put off, which are only counters of other deliveries. Any
- * other finding is forgotten, and the call goes through the gate and looks again. */
-static void peek(struct hx_call *call)
-{
-    struct hx_store_request *request = hx_store_make(call->gateway, HX_STORE_FIND);
-    request->find_identity = true;
-    request->record.identity = call->wanted.identity;
-    call->is_peeking = true;
-    call->stage = HX_CALL_FINDING;
-    hx_store_submit_peek(call, request);
-}
-
 static void refuse_arguments(struct hx_call *call, const char *reason)
 {
     struct hx_gateway *gateway = call->gateway;
@@ -157,9 +130,7 @@ void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
     hx_intake_fill_wanted(call);
     follow_transport_repeat(call);
     hx_intake_note_overlap(call);
-    if (was_key_met(call) && !call->is_following)
-        peek(call);
-    else
+    if (!hx_replay_peek(call))
         enter_gate(call);
 }
 
@@ -451,18 +422,9 @@ static bool is_refused_after_restore(struct hx_call *call)
     return true;
 }
 
-/* What was peeked for is there. */
-static bool is_replay(const struct hx_store_request *found)
-{
-    return found->result == HX_STORE_DONE && found->record_count > 0 &&
-           hx_op_state_is_final(found->records[0].record.state);
-}
-
 void hx_intake_found(struct hx_call *call, struct hx_store_request *found)
 {
-    bool was_peeking = call->is_peeking;
-    call->is_peeking = false;
-    if (was_peeking && !is_replay(found)) {
+    if (!hx_replay_is_found(call, found)) {
         hx_store_request_free(found);
         enter_gate(call);
         return;

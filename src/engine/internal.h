@@ -396,7 +396,7 @@ struct hx_gateway {
     struct hx_list works;
     struct hx_list ready;
     struct hx_map gates;
-    uint64_t keys_met[HX_KEYS_MET]; /* heads of identities; a guess, see intake.c */
+    uint64_t keys_met[HX_KEYS_MET]; /* heads of identities; a guess, see replay.c */
     uint32_t store_open;            /* requests under way */
     struct hx_list lazy;            /* struct hx_store_request that may wait for the next commit */
     uint64_t lazy_count;
@@ -441,6 +441,11 @@ void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx
 void hx_call_refuse(struct hx_call *call, enum hx_answer answer, const char *detail);
 /* Passes a raw JSON-RPC error on as the answer. */
 void hx_call_answer_error(struct hx_call *call, struct hx_span error);
+
+/* replay.c: the short way to a replay. Peeks when the key was met before; true when it does. */
+bool hx_replay_peek(struct hx_call *call);
+/* False: what was peeked for is not there. */
+bool hx_replay_is_found(struct hx_call *call, const struct hx_store_request *found);
 
 /* intake.c: how a call finds its operation. */
 void hx_intake(struct hx_gateway *gateway, struct hx_request *request,

@@ -150,8 +150,8 @@ struct hx_store_request {
     enum hx_store_result result;
     /* `mark_after`, and the claim is DONE: whether its mark was written, as HX_STORE_MARK would, in
      * a commit of its own after that of the claim; never in the same one, so that a crash between
-     * the two leaves a claim that provably sent nothing. Not marked is no failure: HX_STORE_MARK may
-     * still be tried, and tells why. */
+     * the two leaves a claim that provably sent nothing. Not marked is no failure: HX_STORE_MARK
+     * may still be tried, and tells why. */
     bool is_marked;
     struct hx_now marked_at; /* what stands in the row then */
     char error[256];         /* NOT_DONE: one sentence for people: what failed and what to do */

@@ -214,44 +214,6 @@ static void mark_belongs_to_one_attempt(void **state)
     free_request(request);
 }
 
-static void a_claim_may_be_marked_in_one_go(void **state)
-{
-    struct world *world = *state;
-    struct hx_store *store = world_open(world, 0);
-    struct hx_record record = world_record(world, 0, 1);
-    int64_t first_ms = world->now.wall.ms;
-    struct hx_store_request *request = world_claim(store, &record);
-    assert_result(request, HX_STORE_DONE);
-    assert_true(request->is_marked);
-    free_request(request);
-    request = world_claim(store, &record);
-    assert_result(request, HX_STORE_STALE);
-    assert_false(request->is_marked);
-    assert_true(request->records[0].record.attempt.is_marked);
-    free_request(request);
-    world->now.wall.ms += 1000;
-    request = hx_store_request_new(HX_STORE_UPDATE, NULL);
-    request->record = record;
-    request->record.attempt.number = 2;
-    request->record.fence = 2;
-    request->record.earlier.open = 1;
-    request->record.first_mark = record.created;
-    request->record.first_mark.wall.ms = first_ms;
-    request->expected_fence = 1;
-    request->mark_after = true;
-    world_run(store, request);
-    assert_result(request, HX_STORE_DONE);
-    assert_true(request->is_marked);
-    free_request(request);
-    request = world_find_id(store, &record.id);
-    const struct hx_record *now = &request->records[0].record;
-    assert_int_equal(now->attempt.number, 2);
-    assert_true(now->attempt.is_marked);
-    assert_int_equal(now->attempt.marked_at.wall.ms, world->now.wall.ms);
-    assert_int_equal(now->first_mark.wall.ms, first_ms);
-    free_request(request);
-}
-
 static void update_may_require_unmarked(void **state)
 {
     struct world *world = *state;
@@ -904,7 +866,6 @@ int main(void)
         BOTH(update_compares_the_fence),
         BOTH(update_replaces_the_changing_part),
         BOTH(mark_belongs_to_one_attempt),
-        BOTH(a_claim_may_be_marked_in_one_go),
         BOTH(update_may_require_unmarked),
         BOTH(twin_guard_sees_newer_rows),
         BOTH(twins_come_in_order_of_creation),

@@ -181,8 +181,9 @@ static enum attempt attempt_batch(struct hx_batcher *batcher, struct hx_list *ba
         }
         return ATTEMPT_FAILED;
     }
-    /* A claim that met a row is such a one. Where a spool was applied the sync is owed all the same:
-     * it is removed then, and what it brought may have been committed by one who died in the sync. */
+    /* A claim that met a row is such a one. Where a spool was applied the sync is owed all the
+     * same: it is removed then, and what it brought may be the commit of one who died in its sync.
+     */
     if (!hx_ledger_has_changed(ledger) && batcher->aftermath.spool_count == 0)
         hx_ledger_forgo_sync(ledger);
     int rc = hx_ledger_commit(ledger);

@@ -65,7 +65,7 @@ struct hx_ledger {
 
     enum hx_ledger_txn txn;
     int64_t changes_at_begin; /* rows that this connection had changed by then */
-    bool is_full_sync; /* what PRAGMA synchronous says now */
+    bool is_full_sync;        /* what PRAGMA synchronous says now */
     struct hx_ledger_meta meta;
     struct hx_now now; /* read when the transaction began */
 

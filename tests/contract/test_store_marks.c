@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A claim that asks for its mark too, in both stores: what is written, and what is told.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "world.h"
+
+static void a_claim_may_be_marked_in_one_go(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    int64_t first_ms = world->now.wall.ms;
+    struct hx_store_request *request = world_claim(store, &record);
+    assert_int_equal(request->result, HX_STORE_DONE);
+    assert_true(request->is_marked);
+    hx_store_request_free(request);
+    request = world_claim(store, &record);
+    assert_int_equal(request->result, HX_STORE_STALE);
+    assert_false(request->is_marked);
+    assert_true(request->records[0].record.attempt.is_marked);
+    hx_store_request_free(request);
+    world->now.wall.ms += 1000;
+    request = hx_store_request_new(HX_STORE_UPDATE, NULL);
+    request->record = record;
+    request->record.attempt.number = 2;
+    request->record.fence = 2;
+    request->record.earlier.open = 1;
+    request->record.first_mark = record.created;
+    request->record.first_mark.wall.ms = first_ms;
+    request->expected_fence = 1;
+    request->mark_after = true;
+    world_run(store, request);
+    assert_int_equal(request->result, HX_STORE_DONE);
+    assert_true(request->is_marked);
+    hx_store_request_free(request);
+    request = world_find_id(store, &record.id);
+    const struct hx_record *now = &request->records[0].record;
+    assert_int_equal(now->attempt.number, 2);
+    assert_true(now->attempt.is_marked);
+    assert_int_equal(now->attempt.marked_at.wall.ms, world->now.wall.ms);
+    assert_int_equal(now->first_mark.wall.ms, first_ms);
+    hx_store_request_free(request);
+}
+
+static void no_mark_without_a_wish(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    struct hx_store_request *request = world_insert(store, &record);
+    assert_int_equal(request->result, HX_STORE_DONE);
+    assert_false(request->is_marked);
+    hx_store_request_free(request);
+    request = world_find_id(store, &record.id);
+    assert_false(request->records[0].record.attempt.is_marked);
+    hx_store_request_free(request);
+}
+
+static int setup_memory(void **state)
+{
+    *state = world_new(WORLD_MEMORY);
+    return 0;
+}
+
+static int setup_sqlite(void **state)
+{
+    *state = world_new(WORLD_SQLITE);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    *state = world_free(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_claim_may_be_marked_in_one_go, setup_memory, teardown),
+        cmocka_unit_test_setup_teardown(a_claim_may_be_marked_in_one_go, setup_sqlite, teardown),
+        cmocka_unit_test_setup_teardown(no_mark_without_a_wish, setup_memory, teardown),
+        cmocka_unit_test_setup_teardown(no_mark_without_a_wish, setup_sqlite, teardown),
+    };
+    return cmocka_run_group_tests_name("store marks", tests, NULL, NULL);
+}
