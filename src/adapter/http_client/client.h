@@ -121,7 +121,7 @@ struct hx_http_client {
     struct hx_list running;
     struct hx_list waiting;
     struct hx_list spare;
-    unsigned running_count;
+    unsigned busy_count; /* requests that are running */
     unsigned spare_count;
     struct hx_loop_timer *unasked_timer;
     struct hx_http_exchange *unasked;

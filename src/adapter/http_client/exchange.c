@@ -61,6 +61,11 @@ void hx_http_exchange_lose(struct hx_http_exchange *exchange, enum hx_peer_loss 
     hx_http_exchange_settle(exchange);
 }
 
+static bool is_busy(const struct hx_http_exchange *exchange)
+{
+    return exchange->place == HX_HTTP_RUNNING && exchange->purpose == HX_HTTP_REQUEST;
+}
+
 void hx_http_exchange_place(struct hx_http_exchange *exchange, enum hx_http_place where)
 {
     struct hx_http_client *client = exchange->client;
@@ -69,12 +74,12 @@ void hx_http_exchange_place(struct hx_http_exchange *exchange, enum hx_http_plac
                                [HX_HTTP_RUNNING] = &client->running,
                                [HX_HTTP_WAITING] = &client->waiting};
 
-    client->running_count -= exchange->place == HX_HTTP_RUNNING;
+    client->busy_count -= is_busy(exchange);
     client->spare_count -= exchange->place == HX_HTTP_SPARE;
     hx_list_unlink(&exchange->node);
     exchange->place = where;
     hx_list_append(lists[where], &exchange->node);
-    client->running_count += where == HX_HTTP_RUNNING;
+    client->busy_count += is_busy(exchange);
     client->spare_count += where == HX_HTTP_SPARE;
 }
 
@@ -347,7 +352,7 @@ void hx_http_exchange_free(struct hx_http_exchange *exchange)
 {
     struct hx_http_client *client = exchange->client;
 
-    client->running_count -= exchange->place == HX_HTTP_RUNNING;
+    client->busy_count -= is_busy(exchange);
     client->spare_count -= exchange->place == HX_HTTP_SPARE;
     hx_list_unlink(&exchange->node);
     let_go(exchange);

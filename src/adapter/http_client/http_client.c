@@ -72,8 +72,11 @@ static void leave(struct hx_http_client *client)
 static bool may_begin_now(const struct hx_http_client *client,
                           const struct hx_http_exchange *exchange)
 {
-    return client->running_count < client->options.exchanges_max &&
-           (client->greeting == NULL || exchange->may_jump);
+    /* A cancel or an answer of ours may be what the running ones wait for. */
+    bool has_room =
+        exchange->purpose != HX_HTTP_REQUEST || client->busy_count < client->options.exchanges_max;
+
+    return has_room && (client->greeting == NULL || exchange->may_jump);
 }
 
 static void begin_waiting(struct hx_http_client *client)

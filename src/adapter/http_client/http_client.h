@@ -53,7 +53,7 @@ struct hx_http_client_options {
     const char *headers_file;      /* more of them, read again when it changes; NULL: none */
     enum hx_mcp_revision revision; /* UNKNOWN: what `initialize` agrees on */
     size_t message_max_bytes;
-    unsigned exchanges_max;       /* at once; more wait */
+    unsigned exchanges_max;       /* requests at once; more wait, but nothing else does */
     unsigned resume_failures_max; /* in a row, until an answer is given up */
     int64_t connect_timeout_ms;
     int64_t stall_timeout_ms;
