@@ -10,6 +10,7 @@ from . import (  # noqa: F401
     field_keys,
     field_resend,
     field_state,
+    http_upstream,
     more,
     ops,
     raw,
