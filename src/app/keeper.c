@@ -59,6 +59,7 @@ struct keeper {
     char ops_options[HX_LEDGER_PATH_MAX +
                      16]; /* empty when the ledger is where ops looks by itself */
     char principal[32];
+    bool has_ledger;
     bool is_remote; /* the server is reached over HTTP */
     bool has_dropped_stderr;
     unsigned term_count;
@@ -163,14 +164,17 @@ static void open_ledger(struct keeper *keeper)
         .is_transport_gone = is_transport_gone,
         .transport_context = keeper->transport_dir,
     };
-    if (hx_store_sqlite_open(&keeper->store_options, &keeper->store) == 0)
+    keeper->has_ledger = hx_store_sqlite_open(&keeper->store_options, &keeper->store) == 0;
+    if (keeper->has_ledger)
         return;
     /* Everything that needs no ledger still works, and each guarded call is told why it does not.
      * */
     const char *reason = hx_fault_last()->text;
     size_t len = strlen(reason);
-    fprintf(stderr, "hapax run: %s%s Guarded calls are refused until then.\n", reason,
-            len > 0 && reason[len - 1] == '.' ? "" : ".");
+    fprintf(stderr,
+            "hapax run: %s%s Guarded calls are refused until this is mended and the server "
+            "started again.\n",
+            reason, len > 0 && reason[len - 1] == '.' ? "" : ".");
     keeper->store = hx_no_ledger_new(reason);
 }
 
@@ -204,6 +208,7 @@ static struct hx_gateway_options gateway_options(struct keeper *keeper)
         .start_timeout_ms = settings->start_timeout,
         .waiters_max = 256,
         .requests_max = 16384,
+        .request_bytes_max = (uint64_t)256 * 1024 * 1024,
         .queue_max = 1024 * 1024,
         .rules_for = rules_for,
         .tell_max = (enum hx_tell)hx_settings_log_options(settings).level,
@@ -218,7 +223,8 @@ static struct hx_upstream *make_child(struct keeper *keeper)
 {
     struct hx_stdio_child_options options = hx_stdio_child_defaults();
     options.argv = keeper->command;
-    options.transport_dir = keeper->transport_dir;
+    /* Without a ledger there is no place for the lock, and nobody who would ask for it. */
+    options.transport_dir = keeper->has_ledger ? keeper->transport_dir : NULL;
     options.message_max_bytes = (size_t)keeper->settings->message_max;
     options.stall_timeout_ms = keeper->settings->stall_timeout;
     options.allow_new_privs = keeper->settings->allow_new_privs;

@@ -85,6 +85,7 @@ struct hx_store *hx_no_ledger_new(const char *reason)
     struct no_ledger *ledger = hx_new(struct no_ledger);
     ledger->store.ops = &ops;
     hx_list_init(&ledger->done);
-    snprintf(ledger->reason, sizeof(ledger->reason), "%s", reason);
+    snprintf(ledger->reason, sizeof(ledger->reason),
+             "%.400s When that is mended, start this server again.", reason);
     return &ledger->store;
 }

@@ -72,7 +72,10 @@ static void on_absence_proved(struct hx_step *step)
 static void on_resolve_absent(struct hx_step *step)
 {
     struct hx_op *op = step->op;
-    if (op->durable.state == HX_OP_READY) {
+    /* A successor that waits to run says nothing about the one before it, which its key stands for
+     * too: "failed" would be told of both. */
+    bool is_first = hx_id_is_nil(&op->durable.predecessor);
+    if (op->durable.state == HX_OP_READY && is_first) {
         move_and_commit(step, HX_OP_FAILED, HX_REASON_RESOLVED_BY_PERSON);
         return;
     }

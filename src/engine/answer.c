@@ -188,7 +188,12 @@ static void write_note(struct hx_buf *note, const struct hx_call *call)
     if (!is_keyless || !call->tool->rules.has_replay_note)
         return;
     clock_text(call->work_began, when, sizeof(when));
-    if (call->is_replayed)
+    if (call->is_transport_repeat)
+        (void)hx_buf_printf(note,
+                            "This request id was already used for the same call at %s; nothing ran "
+                            "now.",
+                            when);
+    else if (call->is_replayed)
         (void)hx_buf_printf(note,
                             "Stored answer of the same call at %s, whose answer was lost; nothing "
                             "ran now.",

@@ -44,6 +44,7 @@ static struct hx_request *new_request(struct hx_gateway *gateway, enum hx_reques
     hx_list_append(&gateway->requests, &request->node);
     hx_map_insert(&gateway->requests_by_id, &request->by_id, hx_buf_span(&request->id_key));
     gateway->request_count++;
+    gateway->request_bytes += request->message.len;
     return request;
 }
 
@@ -55,6 +56,7 @@ void hx_request_free(struct hx_gateway *gateway, struct hx_request *request)
     hx_list_unlink(&request->wait_node);
     hx_map_remove(&gateway->requests_by_id, &request->by_id);
     gateway->request_count--;
+    gateway->request_bytes -= request->message.len;
     if (request->route != NULL) {
         /* A late answer finds a route without a request, and is dropped. */
         request->route->request = NULL;
@@ -154,9 +156,14 @@ static void take_call(struct hx_gateway *gateway, const struct hx_rpc_msg *msg, 
     struct hx_mcp_call call;
     if (hx_mcp_call_read(&gateway->tape, msg, &gateway->arena, &call) < 0 ||
         call.name.state != HX_MCP_TEXT_GIVEN) {
-        /* Whatever it is, it names no tool; the server says what is wrong with it. */
+        /* It names no tool, so no rule could be found for it, and a careless server might run
+         * something. */
         struct hx_request *request = new_request(gateway, HX_REQUEST_PASS, msg, line, batch);
-        hx_link_forward(gateway, request);
+        hx_reply_error(
+            gateway, request, -32602,
+            HX_SPAN_LIT("Refused, nothing was sent: tools/call needs params with the name "
+                        "of a tool."),
+            HX_SPAN_LIT("{\"retry_safe\":true}"));
         return;
     }
     struct hx_tool *tool = hx_tool_get(gateway, call.name.text);
@@ -179,7 +186,10 @@ static void take_request(struct hx_gateway *gateway, const struct hx_rpc_msg *ms
                          struct hx_buf *line, struct hx_batch *batch)
 {
     enum hx_mcp_method method = hx_mcp_method_parse(msg->method);
-    if (gateway->request_count >= gateway->options.requests_max) {
+    bool is_full = gateway->request_count >= gateway->options.requests_max ||
+                   (gateway->request_count > 0 &&
+                    gateway->request_bytes + line->len > gateway->options.request_bytes_max);
+    if (is_full) {
         struct hx_request *request = new_request(gateway, HX_REQUEST_PASS, msg, line, batch);
         hx_reply_error(gateway, request, 1503,
                        HX_SPAN_LIT("Too many requests are open; nothing was sent. Wait for answers "
@@ -426,7 +436,10 @@ void hx_client_event(struct hx_gateway *gateway, struct hx_peer_event *event)
         hx_delivery_fate(gateway, event->tag, event->type);
         return;
     case HX_PEER_END_OF_INPUT:
+        /* Answers in flight are still written, but not waited for without an end. */
         gateway->is_input_over = true;
+        hx_timer_arm(&gateway->timers, &gateway->input_limit,
+                     hx_mono_after(gateway->now.mono, gateway->options.orphan_timeout_ms));
         return;
     case HX_PEER_READER_GONE:
         hx_gateway_drain(gateway);

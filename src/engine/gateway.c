@@ -53,6 +53,22 @@ static void init_maps(struct hx_gateway *gateway)
     hx_map_init(&gateway->link.routes, secret);
 }
 
+/* The client has closed its end and still waits; so long that it is told what is known by now. */
+static void on_input_limit(struct hx_timer *timer)
+{
+    struct hx_gateway *gateway = hx_container_of(timer, struct hx_gateway, input_limit);
+    hx_list_for_each_safe (node, &gateway->works) {
+        struct hx_work *work = hx_container_of(node, struct hx_work, node);
+        if (hx_work_has_attempt(work))
+            hx_work_lost(work, HX_REASON_TIMED_OUT, false);
+    }
+    hx_list_for_each_safe (node, &gateway->requests) {
+        struct hx_request *request = hx_container_of(node, struct hx_request, node);
+        if (request->call == NULL)
+            hx_upstream_failed_request(gateway, request);
+    }
+}
+
 static void on_drain_limit(struct hx_timer *timer)
 {
     hx_gateway_stop(hx_container_of(timer, struct hx_gateway, drain_limit));
@@ -97,6 +113,7 @@ struct hx_gateway *hx_gateway_new(const struct hx_gateway_options *options,
     hx_buf_init(&gateway->level_message, options->message_max);
     gateway->era = hx_mcp_facts(HX_MCP_UNKNOWN);
     gateway->drain_limit.fire = on_drain_limit;
+    gateway->input_limit.fire = on_input_limit;
     gateway->leave_limit.fire = on_leave_limit;
     gateway->next_tag = 1;
     mint_secret(gateway, gateway->ask_secret);

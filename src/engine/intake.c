@@ -82,6 +82,7 @@ static void follow_transport_repeat(struct hx_call *call)
         return;
     hx_tell(gateway, HX_TELL_INFO, "transport_repeat", "tool=%s", call->tool->name);
     call->is_following = true;
+    call->is_transport_repeat = true;
     call->follow = note->cold_record.identity;
 }
 
@@ -144,6 +145,7 @@ void hx_intake_find(struct hx_call *call)
     request->find_twin = !call->is_following;
     request->record.twin = call->wanted.twin;
     drop_found(call);
+    call->has_looked = true;
     call->stage = HX_CALL_FINDING;
     hx_store_submit_for_call(call, request);
 }

@@ -85,6 +85,7 @@ struct hx_request {
     struct hx_timer limit; /* timeout of a read-only tool */
     int64_t limit_ms;      /* 0 = none */
     bool may_resend;       /* reading it twice harms nobody */
+    bool was_sent;         /* to some process, once at least */
     bool was_resent;
     bool is_waiting; /* for the upstream to be ready: in link->waiting */
     struct hx_list wait_node;
@@ -144,6 +145,7 @@ struct hx_call {
     const struct hx_candidate *adopted;
     int64_t twin_seen;
     bool was_unseen;      /* its claim was tried without looking first */
+    bool has_looked;      /* the ledger has been asked since */
     bool is_from_gap;     /* its key may have been used before the ledger was restored */
     bool is_peeking;      /* only a final row of its key is looked for, before the gate */
     bool was_started;     /* it has waited for the server once */
@@ -151,9 +153,10 @@ struct hx_call {
     bool has_task;        /* params.task is there, and is not passed on */
 
     /* How it got its work. */
-    bool is_joined;   /* the operation was open and somebody else's */
-    bool is_replayed; /* the operation was finished when it came */
-    bool is_adopted;  /* keyless: taken for a repeat */
+    bool is_joined;           /* the operation was open and somebody else's */
+    bool is_replayed;         /* the operation was finished when it came */
+    bool is_transport_repeat; /* its request id was used before, for the same call */
+    bool is_adopted;          /* keyless: taken for a repeat */
     struct hx_wall work_began;
     struct hx_timer wait; /* join_wait */
     struct hx_gateway *gateway;
@@ -357,6 +360,7 @@ struct hx_gateway {
     struct hx_map requests_by_id;
     struct hx_list requests;
     uint32_t request_count;
+    uint64_t request_bytes;
     struct hx_map asks_by_id;
     struct hx_list asks;
     uint32_t server_asks; /* of a person, on behalf of the server: clocks stand still */
@@ -382,6 +386,7 @@ struct hx_gateway {
     struct hx_list subscriptions; /* struct hx_subscription */
     struct hx_mono drain_began;
     struct hx_timer drain_limit;
+    struct hx_timer input_limit; /* the client asks no more; its last answers are waited for */
     struct hx_timer leave_limit;
     bool must_leave;
     struct hx_timer sweep;
@@ -552,6 +557,8 @@ void hx_upstream_failed_request(struct hx_gateway *gateway, struct hx_request *r
 /* tools.c */
 struct hx_tool *hx_tool_get(struct hx_gateway *gateway, struct hx_span name);
 enum hx_tool_class hx_tool_class_of(const struct hx_gateway *gateway, const struct hx_tool *tool);
+/* What the server said of its tools may not hold any more. */
+void hx_tools_forget_hints(struct hx_gateway *gateway);
 void hx_tools_learn(struct hx_gateway *gateway, struct hx_span result);
 bool hx_tools_want_key(void *context, struct hx_span name, struct hx_span *ret_property);
 

@@ -130,6 +130,7 @@ bool hx_link_want(struct hx_gateway *gateway)
     }
     link->generation++;
     link->state = HX_LINK_STARTING;
+    hx_tools_forget_hints(gateway);
     link->started = gateway->now.mono;
     link->is_stalled = false;
     link->was_mute = false;

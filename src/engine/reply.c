@@ -133,8 +133,9 @@ void hx_reply_invalid(struct hx_gateway *gateway, struct hx_batch *batch,
     struct hx_buf line;
     hx_buf_init(&line, gateway->options.message_max);
     char text[512];
-    snprintf(text, sizeof(text), "%s%s%s", hx_rpc_fault_text(msg->fault),
-             msg->fault_detail ? " " : "", msg->fault_detail ? msg->fault_detail : "");
+    bool has_detail = msg->fault == HX_RPC_PARSE_ERROR && msg->fault_detail != NULL;
+    snprintf(text, sizeof(text), "%s%s%s", hx_rpc_fault_text(msg->fault), has_detail ? ": " : "",
+             has_detail ? msg->fault_detail : "");
     struct hx_span id = msg->id.type == HX_RPC_ID_INTEGER || msg->id.type == HX_RPC_ID_STRING
                             ? msg->id.raw
                             : HX_SPAN_NONE;

@@ -56,9 +56,10 @@ struct hx_gateway_options {
     size_t message_max;
     int64_t orphan_timeout_ms; /* for work of which no tool rule speaks */
     int64_t stuck_timeout_ms;
-    int64_t start_timeout_ms; /* for the answer to initialize */
-    uint32_t waiters_max;     /* per operation, then BUSY */
-    uint32_t requests_max;    /* in flight from the client */
+    int64_t start_timeout_ms;   /* for the answer to initialize */
+    uint32_t waiters_max;       /* per operation, then BUSY */
+    uint32_t requests_max;      /* in flight from the client */
+    uint64_t request_bytes_max; /* of theirs, in all; one request is always taken */
     uint64_t queue_max; /* bytes waiting for a slow client before we stop reading the server */
 
     /* Fills the rules for a tool; called once per tool name. */

@@ -29,6 +29,16 @@ enum hx_tool_class hx_tool_class_of(const struct hx_gateway *gateway, const stru
     return tool->rules.contract.tool_class;
 }
 
+void hx_tools_forget_hints(struct hx_gateway *gateway)
+{
+    struct hx_map_node *at = NULL;
+    while ((at = hx_map_next(&gateway->tools, at)) != NULL) {
+        struct hx_tool *tool = hx_container_of(at, struct hx_tool, node);
+        tool->read_only = HX_MCP_HINT_ABSENT;
+        tool->idempotent = HX_MCP_HINT_ABSENT;
+    }
+}
+
 void hx_tools_learn(struct hx_gateway *gateway, struct hx_span result)
 {
     struct hx_mcp_tools tools;

@@ -15,12 +15,18 @@ void hx_upstream_failed_request(struct hx_gateway *gateway, struct hx_request *r
     struct hx_link *link = &gateway->link;
     struct hx_buf text;
     hx_buf_init(&text, 32 * 1024);
-    (void)hx_buf_append_cstr(&text, request->route != NULL || request->was_resent
+    /* Only what was never sent, or harms nobody twice, may be called safe to repeat. */
+    bool is_safe = !request->was_sent || request->may_resend;
+    (void)hx_buf_append_cstr(&text, !request->was_sent ? "The tool server is not running."
+                                    : is_safe
                                         ? "The tool server ended before it answered."
-                                        : "The tool server is not running.");
+                                        : "The tool server ended before it answered; what was "
+                                          "asked of it may have happened.");
     hx_link_write_end(link, &text);
     hx_reply_error(gateway, request, 1502, hx_buf_span(&text),
-                   HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
+                   is_safe
+                       ? HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}")
+                       : HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":false}"));
     hx_buf_fini(&text);
 }
 
@@ -315,6 +321,11 @@ static void take_notification(struct hx_gateway *gateway, const struct hx_rpc_ms
         hx_ask_withdraw(gateway, ask);
         return;
     }
+    case HX_MCP_TOOLS_LIST_CHANGED:
+        /* Until the client lists them again, every tool may write. */
+        hx_tools_forget_hints(gateway);
+        pass_to_client(gateway, msg->raw);
+        return;
     default:
         pass_to_client(gateway, msg->raw);
     }
@@ -345,9 +356,11 @@ static void tell_noise(struct hx_gateway *gateway, struct hx_span line)
         shown[i] = is_plain ? line.ptr[i] : '?';
     }
     shown[len] = '\0';
+    /* The torn half of a result is noise too, and results do not belong in a log. */
+    bool looks_like_json = line.len > 0 && (line.ptr[0] == '{' || line.ptr[0] == '[');
     if (gateway->link.noise_count == 1)
         hx_tell(gateway, HX_TELL_WARN, "server_noise", "server=\"%.*s\" len=%zu line=\"%s\"",
-                HX_SPAN_FMT(gateway->options.server), line.len, shown);
+                HX_SPAN_FMT(gateway->options.server), line.len, looks_like_json ? "{...}" : shown);
 }
 
 /* An unreadable answer still tells whose it was: the tool has answered, and what it said is lost.
@@ -400,13 +413,14 @@ static void take_one(struct hx_gateway *gateway, const struct hx_rpc_msg *msg, s
     }
 }
 
-/* Only 2025-03-26 has batches; elsewhere an array is noise. */
+/* Only 2025-03-26 has batches. An answer that a server puts into an array all the same is taken:
+ * its caller waits for it. */
 static void take_batch(struct hx_gateway *gateway, const struct hx_rpc_msg *batch)
 {
     uint32_t count = hx_json_at(&gateway->tape, batch->root)->count;
     struct hx_span *elements = hx_arena_alloc(&gateway->arena, count * sizeof(*elements));
     uint32_t at_element = 0;
-    if (elements == NULL || !gateway->era->may_batch) {
+    if (elements == NULL) {
         gateway->link.noise_count++;
         return;
     }

@@ -27,6 +27,7 @@ static void send_request(struct hx_gateway *gateway, struct hx_request *request)
     struct hx_route *route = hx_route_new(gateway, HX_ROUTE_REQUEST);
     route->request = request;
     request->route = route;
+    request->was_sent = true;
     if (request->kind == HX_REQUEST_INITIALIZE)
         hx_link_limit_handshake(gateway);
     if (request->limit_ms > 0)

@@ -77,6 +77,14 @@ static void leave_gates(struct hx_work *work)
 
 static void payload_read(struct hx_work *work, struct hx_store_request *done);
 
+/* The claim was tried without looking, and its caller still waits. */
+static bool was_unseen(const struct hx_work *work)
+{
+    struct hx_list *first = hx_list_first(&work->calls);
+    const struct hx_call *call = first ? hx_container_of(first, struct hx_call, node) : NULL;
+    return call != NULL && call->was_unseen && !call->has_looked;
+}
+
 void hx_work_stored(struct hx_work *work, struct hx_store_request *done)
 {
     struct hx_gateway *gateway = work->gateway;
@@ -105,6 +113,12 @@ void hx_work_stored(struct hx_work *work, struct hx_store_request *done)
     case HX_STORE_NOT_DONE:
         event.type = HX_EV_STORE_FAILED;
         hx_tell(gateway, HX_TELL_ERROR, "ledger_failed", "error=\"%s\"", done->error);
+        if (done->kind == HX_STORE_INSERT && was_unseen(work)) {
+            /* Nothing can be begun, but a stored outcome can still be read: look before refusing.
+             * */
+            event.type = HX_EV_STALE;
+            break;
+        }
         if (done->kind == HX_STORE_SPOOL)
             return; /* the commit is tried again all the same */
         break;

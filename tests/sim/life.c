@@ -79,6 +79,7 @@ struct sim_life *sim_life_new(struct sim *sim, uint32_t host)
         .stuck_timeout_ms = 60 * 1000,
         .start_timeout_ms = 120 * 1000,
         .waiters_max = 4,
+        .request_bytes_max = UINT64_MAX,
         .requests_max = 64,
         .queue_max = 64 * 1024,
         .rules_for = rules_for,

@@ -626,6 +626,81 @@ def default_ledger(t, w):
     t.true(f"{home}/.local/state/hapax".encode() in out + err, f"it names the ledger: {out + err}")
 
 
+@more("a_hint_that_may_be_stale_is_forgotten")
+def stale_hint(t, w):
+    """After "the list has changed" every tool may write, until it is listed again."""
+    changed = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+    script = {
+        "tools": {
+            "look": {"listing": {"annotations": {"readOnlyHint": True}}, "runs": [[{"text": "x"}]]},
+            "say": {"runs": [[{"noise": [changed]}, {"text": "said"}]]},
+        }
+    }
+    client = w.client(script)
+    client.result(client.request("tools/list"))
+    for _ in range(2):
+        client.result(client.call("look", key=KEY + "a4"))
+    t.equal(len(t.effects("look")), 2, "unguarded while the hint holds")
+    client.result(client.call("say"))
+    for _ in range(2):
+        client.result(client.call("look", {"n": 1}, key=KEY + "a5"))
+    t.equal(len(t.effects("look")), 3, "guarded when it may not hold any more")
+    client.result(client.request("tools/list"))
+    for _ in range(2):
+        client.result(client.call("look", {"n": 2}, key=KEY + "a6"))
+    t.equal(len(t.effects("look")), 5, "unguarded when it is listed again")
+
+
+@more("a_call_that_names_no_tool_is_refused")
+def nameless(t, w):
+    client = w.client({"tools": {"charge": {}}})
+    for n, params in enumerate(('["charge"]', '{"name":5,"arguments":{}}', '{"arguments":{}}')):
+        line = f'{{"jsonrpc":"2.0","id":{900 + n},"method":"tools/call","params":{params}}}'
+        client.send(line.encode(), odd=True)
+        t.equal(client.error(900 + n)["code"], -32602, f"params {params}")
+    t.equal(len(t.effects()), 0, "effects")
+
+
+@more("a_method_that_may_have_acted_is_not_called_safe")
+def unsafe_method(t, w):
+    """The server reads a vendor's request and dies: nobody knows what it did."""
+    client = RawClient(t, t.hapax_argv(["sh", "-c", "read -r line; exit 3"]))
+    error = client.error(client.request("orders/create", {"n": 1}, odd=True))
+    t.equal((error["code"], error["data"]["retry_safe"]), (1502, False), f"error: {error}")
+    t.true("may have happened" in error["message"], f"message: {error}")
+
+
+@more("a_ledger_that_cannot_be_used_hurts_guarded_calls_only")
+def no_ledger(t, w):
+    t.touch("a-file")
+    script = {"tools": {"look": {"listing": {"annotations": {"readOnlyHint": True}}}}}
+    client = w.client(script, ledger=t.path("a-file"))
+    client.result(client.request("tools/list"))
+    client.result(client.call("look"))
+    error = client.error(client.call("charge"))
+    t.equal(error["code"], 1503, f"a guarded call: {error}")
+    t.equal(len(t.effects("charge")), 0, "effects")
+
+
+@more("end_of_input_is_not_waited_for_without_end")
+def input_limit(t, w):
+    """The client closes its end and reads on, and the tool never answers: told at the bound."""
+    client = w.client({"tools": {"never": {"runs": [[{"wait": "never"}]]}}}, orphan="1s")
+    ident = client.call("never")
+    t.wait_effects(1)
+    client.close_stdin()
+    t.equal(code(client.result(ident)), "OUTCOME_UNKNOWN", "what is known by then")
+    client.process.wait(10)
+
+
+@more("an_answer_in_an_array_is_an_answer")
+def answer_in_array(t, w):
+    t.is_traffic_judged = False  # no revision of today allows it
+    line = '[{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}]\n'
+    client = w.client({"tools": {"odd": {"runs": [[{"raw": line}]]}}})
+    client.result(client.call("odd"))
+
+
 @more("printf_into_hapax")
 def printf(t, w):
     """A shell pipe is a client, too: all its answers, then a clean end, in bounded time."""

@@ -308,6 +308,20 @@ def it_did_not_after_waiting(t, w):
     t.equal(o.show(ident)["execution"], "failed", "state")
 
 
+@ops("absent_after_again_is_no_proof")
+def absent_after_again(t, w):
+    """The key stands for the unknown one and its successor: that the successor never ran must not
+    become "it is proven that nothing happened".
+    """
+    client, _ = unknown(t, w)
+    o = Operator(t)
+    o.run("resolve", "order-4711", "again")
+    o.run("resolve", "order-4711", "absent", status=NOT_APPLIED)
+    t.equal(o.show("order-4711")["execution"], "ready", "the successor waits for its caller")
+    result = client.result(client.call("charge", {"n": 1}, key="order-4711"))
+    t.true("proven" not in str(result), f"what the caller is told: {result}")
+
+
 @ops("do_it_again")
 def again(t, w):
     client, ident = unknown(t, w)
