@@ -4,7 +4,7 @@
  * happened" into a decision to do anything again.
  *
  *   INV-14  Re-sends stay inside the declared horizon, on the same target, under the same effect
- * key.
+ *           key.
  */
 #include "core/policy.h"
 

@@ -3,8 +3,8 @@
 
 bool hx_gap_covers_key(const struct hx_gap *gap, struct hx_key_time time, struct hx_wall now)
 {
-    /* Clocks of clients are not ours: a key made just before the copy may have been used after it.
-     * */
+    /* Clocks of clients are not ours: a key made just before the copy may have been used after
+     * it. */
     const int64_t margin_ms = 5 * 60 * 1000;
     if (gap->until.ms == 0 || now.ms >= gap->until.ms)
         return false;

@@ -42,12 +42,9 @@ static const char *const types[HX_ANSWER_COUNT] = {
 
 enum { RETRY_AFTER_MS = 2000, POLL_AFTER_MS = 10000 };
 
-static bool is_new_key_allowed(enum hx_answer answer, const struct hx_record *record)
+static bool is_new_key_allowed(enum hx_answer answer)
 {
-    if (answer == HX_ANSWER_OUTCOME || rows[answer].code == NULL)
-        return false;
-    (void)record;
-    return rows[answer].new_key;
+    return answer != HX_ANSWER_OUTCOME && rows[answer].new_key;
 }
 
 /* {id, code?, execution, effect, replayed, joined, retry_after_ms?, new_key_allowed} */
@@ -86,7 +83,7 @@ static void write_operation(struct hx_buf *out, const struct hx_call *call, enum
         hx_json_put_int(&writer, POLL_AFTER_MS);
     }
     hx_json_put_name(&writer, "new_key_allowed");
-    hx_json_put_bool(&writer, is_new_key_allowed(answer, record));
+    hx_json_put_bool(&writer, is_new_key_allowed(answer));
     hx_json_close_object(&writer);
 }
 

@@ -22,8 +22,7 @@ static void on_limit(struct hx_timer *timer)
                    HX_SPAN_LIT("{\"code\":\"TIMEOUT\",\"retry_safe\":true}"));
 }
 
-/* The message's bytes stay where they are: the buffer changes hands, so slices keep pointing well.
- * */
+/* The message's bytes stay where they are: the buffer changes hands, so slices of it stay good. */
 static struct hx_request *new_request(struct hx_gateway *gateway, enum hx_request_kind kind,
                                       const struct hx_rpc_msg *msg, struct hx_buf *line,
                                       struct hx_batch *batch)
@@ -138,9 +137,8 @@ static void remember_subscription(struct hx_gateway *gateway, struct hx_span mes
     hx_list_append(&gateway->subscriptions, &subscription->node);
 }
 
-/* A second request under an id that is still open or was just answered is the transport's repeat of
- * the first, since a client never uses an id twice in a session. Returns true when nothing is left
- * to do. */
+/* An equal call under an id that is still open is the transport's repeat of the first, since a
+ * client never uses an id twice in a session. Intake looks for ids that were just answered. */
 static bool is_transport_repeat(struct hx_gateway *gateway, const struct hx_rpc_msg *msg,
                                 struct hx_tool *tool, const struct hx_mcp_call *call)
 {

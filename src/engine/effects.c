@@ -68,7 +68,6 @@ static bool prepare_message(struct hx_work *work)
     struct hx_list *first = hx_list_first(&work->calls);
     if (first != NULL) {
         const struct hx_call *call = hx_container_of(first, struct hx_call, node);
-        work->has_task = call->has_task;
         return hx_buf_append_span(&work->message, hx_buf_span(&call->request->message)) == 0;
     }
     const struct hx_record *record = &work->op.durable;
@@ -96,8 +95,8 @@ static bool wants_progress(const struct hx_work *work)
     return false;
 }
 
-/* Ours in place of the caller's: id, progress token, and the effect key where the tool takes one.
- * */
+/* Ours in place of the caller's: id, progress token, and the effect key where the tool takes
+ * one. */
 static int write_request(struct hx_work *work, const struct hx_route *route, struct hx_buf *line)
 {
     struct hx_gateway *gateway = work->gateway;

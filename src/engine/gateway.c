@@ -337,7 +337,6 @@ void hx_gateway_drain(struct hx_gateway *gateway)
     if (gateway->is_draining)
         return;
     gateway->is_draining = true;
-    gateway->drain_began = gateway->now.mono;
     struct hx_downstream *client = gateway->ports.downstream;
     client->ops->close(client);
     hx_client_gone(gateway);

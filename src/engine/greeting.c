@@ -4,8 +4,8 @@
  */
 #include "engine/internal.h"
 
-/* A restarted process knows nothing of the client: the handshake of the first one is played again.
- * */
+/* A restarted process knows nothing of the client: the handshake of the first one is played
+ * again. */
 void hx_link_greet(struct hx_gateway *gateway)
 {
     struct hx_rpc_msg msg;
@@ -57,7 +57,7 @@ static void send_quiet(struct hx_gateway *gateway, const struct hx_buf *message)
 
 void hx_link_greeted(struct hx_gateway *gateway, bool is_welcome)
 {
-    hx_link_has_answered(gateway);
+    hx_link_handshake_answered(gateway);
     if (!is_welcome) {
         hx_tell(gateway, HX_TELL_WARN, "greeting_refused", "generation=%u",
                 gateway->link.generation);

@@ -103,7 +103,6 @@ void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
     struct hx_call *call = new_call(gateway, request, tool);
     call->arguments = parsed->arguments;
     call->progress_token = parsed->progress_token;
-    call->has_task = parsed->has_task;
     if (parsed->has_duplicates) {
         refuse_arguments(call,
                          "Refused, nothing was sent: two members of one name stand in params, "
@@ -135,8 +134,8 @@ void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
         enter_gate(call);
 }
 
-/* The ledger's rows for this call: that of its key or of the operation it follows, and its twins.
- * */
+/* The ledger's rows for this call: that of its key or of the operation it follows, and its
+ * twins. */
 void hx_intake_find(struct hx_call *call)
 {
     struct hx_store_request *request = hx_store_make(call->gateway, HX_STORE_FIND);
@@ -295,8 +294,8 @@ void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candid
 {
     struct hx_gateway *gateway = call->gateway;
     struct hx_work *work = hx_work_find(gateway, &candidate->record->id);
-    struct hx_facts facts = hx_facts_of(gateway, candidate->record, candidate->owner_fact,
-                                        candidate->is_sender_gone, candidate->is_epoch_current);
+    struct hx_facts facts =
+        hx_facts_of(candidate->owner_fact, candidate->is_sender_gone, candidate->is_epoch_current);
     if (work == NULL) {
         if (needs_upstream(gateway, candidate->record, &facts) && !call->was_started &&
             !hx_link_want(gateway)) {

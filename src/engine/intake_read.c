@@ -66,8 +66,8 @@ const char *hx_intake_read_times(struct hx_call *call, const struct hx_mcp_call 
     return NULL;
 }
 
-/* The canonical arguments without what is no business of the tool's: ignored members and our keys.
- * */
+/* The canonical arguments without what is no business of the tool's: ignored members and our
+ * keys. */
 int hx_intake_read_fingerprint(struct hx_call *call)
 {
     struct hx_gateway *gateway = call->gateway;

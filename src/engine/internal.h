@@ -87,8 +87,7 @@ struct hx_request {
     bool may_resend;       /* reading it twice harms nobody */
     bool was_sent;         /* to some process, once at least */
     bool was_resent;
-    bool is_waiting; /* for the upstream to be ready: in link->waiting */
-    struct hx_list wait_node;
+    struct hx_list wait_node; /* link->waiting_requests, while the upstream is not ready */
 };
 
 enum hx_call_stage {
@@ -115,7 +114,7 @@ struct hx_call {
     struct hx_request *request;
     struct hx_tool *tool;
     enum hx_call_stage stage;
-    struct hx_list node; /* work->calls, gate->waiting or link->waiting */
+    struct hx_list node; /* work->calls, gate->waiting or link->waiting_calls */
     struct hx_work *work;
     struct hx_gate *gate;
     struct hx_now arrived;
@@ -150,7 +149,6 @@ struct hx_call {
     bool is_peeking;      /* only a final row of its key is looked for, before the gate */
     bool was_started;     /* it has waited for the server once */
     bool must_find_again; /* a row exists; when the server is there, look again */
-    bool has_task;        /* params.task is there, and is not passed on */
 
     /* How it got its work. */
     bool is_joined;           /* the operation was open and somebody else's */
@@ -207,19 +205,16 @@ struct hx_work {
     uint32_t generation;    /* of the upstream process the claim was made for */
     bool is_send_waiting;   /* marked, and the upstream is not ready */
     bool is_cancel_forwarded;
-    bool has_progress_token; /* the upstream was given one */
-    struct hx_list replies;  /* struct hx_reply: lines that outcomes point into */
-    struct hx_timer limit;   /* timeout, orphan_timeout */
-    struct hx_timer idle;    /* idle_timeout */
-    struct hx_timer cancel;  /* cancel_timeout */
-    struct hx_timer look;    /* LOOK_LATER */
-    struct hx_timer poll;    /* WATCH */
-    struct hx_now heard;     /* last sign of life of the attempt */
+    struct hx_list replies; /* struct hx_reply: lines that outcomes point into */
+    struct hx_timer limit;  /* timeout, orphan_timeout */
+    struct hx_timer idle;   /* idle_timeout */
+    struct hx_timer cancel; /* cancel_timeout */
+    struct hx_timer look;   /* LOOK_LATER */
+    struct hx_timer poll;   /* WATCH */
 
     struct hx_ask *ask; /* a person is being asked */
     bool was_asked;     /* a person has been asked in this state and left it open */
     bool is_told;       /* is_told_pending was written */
-    bool has_task;
     int64_t twin_seen;
     struct hx_store_request *payload; /* a stored result that was read back for an answer */
     bool is_payload_reading;
@@ -235,10 +230,8 @@ struct hx_route {
     struct hx_list node; /* link->routes */
     enum hx_route_kind kind;
     uint64_t id;
-    uint32_t generation;
     struct hx_request *request;
     struct hx_work *work;
-    bool has_first_byte;
 };
 
 enum hx_link_state {
@@ -278,7 +271,6 @@ struct hx_link {
     bool is_held;
     bool is_remote;  /* a transport with exchanges: no process of ours */
     int http_status; /* of the last failed exchange; 0 = it was none */
-    struct hx_mcp_initialize_result server;
     int last_status;
     struct hx_buf last_stderr;
     uint64_t noise_count;
@@ -384,7 +376,6 @@ struct hx_gateway {
     struct hx_buf initialized_message;
     struct hx_buf level_message;  /* last logging/setLevel */
     struct hx_list subscriptions; /* struct hx_subscription */
-    struct hx_mono drain_began;
     struct hx_timer drain_limit;
     struct hx_timer input_limit; /* the client asks no more; its last answers are waited for */
     struct hx_timer leave_limit;
@@ -456,34 +447,35 @@ bool hx_replay_is_found(struct hx_call *call, const struct hx_store_request *fou
 void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
                const struct hx_mcp_call *parsed, struct hx_tool *tool);
 void hx_intake_again(struct hx_call *call);
-/* intake_read.c: NULL, or what is wrong. */
-const char *hx_intake_read_key(struct hx_call *call, const struct hx_mcp_call *parsed);
-const char *hx_intake_read_times(struct hx_call *call, const struct hx_mcp_call *parsed);
-int hx_intake_read_fingerprint(struct hx_call *call);
-void hx_intake_fill_wanted(struct hx_call *call);
-void hx_intake_note_overlap(struct hx_call *call);
-/* The same for calls that came while this one was still being decided. */
-void hx_intake_tell_overlap(const struct hx_call *call, struct hx_gate *gate);
 void hx_intake_find(struct hx_call *call);
 void hx_intake_begin_new(struct hx_call *call);
 void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candidate);
+/* Takes the request. */
 void hx_intake_found(struct hx_call *call, struct hx_store_request *found);
-void hx_intake_adopted(struct hx_call *call, struct hx_store_request *done);
-void hx_intake_neighbour(struct hx_gateway *gateway, uint64_t ticket, bool is_live);
 void hx_intake_upstream_ready(struct hx_call *call);
 void hx_intake_upstream_failed(struct hx_call *call);
 void hx_intake_leave_gate(struct hx_call *call);
 /* Takes the call out of wherever it waits and frees it with its request. */
 void hx_call_forget(struct hx_call *call);
 
+/* intake_read.c: what it says of itself. The first two return NULL, or what is wrong. */
+const char *hx_intake_read_key(struct hx_call *call, const struct hx_mcp_call *parsed);
+const char *hx_intake_read_times(struct hx_call *call, const struct hx_mcp_call *parsed);
+/* What hx_fingerprint returns. */
+int hx_intake_read_fingerprint(struct hx_call *call);
+void hx_intake_fill_wanted(struct hx_call *call);
+
 /* twins.c: equal operations. */
 void hx_intake_ask_neighbours(struct hx_call *call);
+void hx_intake_neighbour(struct hx_gateway *gateway, uint64_t ticket, bool is_live);
+/* Takes the request. */
+void hx_intake_adopted(struct hx_call *call, struct hx_store_request *done);
+/* Notes the equal operation whose waiter this call may be the silent repeat of. */
+void hx_intake_note_overlap(struct hx_call *call);
+/* The same for calls that came while this one was still being decided. */
+void hx_intake_tell_overlap(const struct hx_call *call, struct hx_gate *gate);
 
-/* work.c: operations in hand; limits.c: their clocks; work_ledger.c: what the ledger answers. */
-/* Forwards a cancel to the tool, once, if its contract allows that. */
-void hx_work_cancel_upstream(struct hx_work *work);
-bool hx_is_row_sound(struct hx_gateway *gateway, const struct hx_record *record);
-void hx_work_set_timers(struct hx_work *work);
+/* work.c: operations in hand. */
 struct hx_span hx_work_keep_span(struct hx_work *work, struct hx_span span);
 /* Makes the work own everything that a record points at. */
 struct hx_record hx_work_keep_record(struct hx_work *work, const struct hx_record *record);
@@ -499,23 +491,31 @@ void hx_work_rekey(struct hx_work *work, struct hx_record *record, const struct 
 void hx_work_upstream_ready(struct hx_work *work);
 void hx_work_upstream_failed(struct hx_work *work);
 void hx_work_call_left(struct hx_work *work, struct hx_call *call);
-void hx_work_stored(struct hx_work *work, struct hx_store_request *done);
-void hx_work_found(struct hx_work *work, struct hx_store_request *done);
-void hx_work_send_now(struct hx_work *work);
 void hx_work_take_ready(struct hx_gateway *gateway);
-void hx_work_read_again(struct hx_work *work);
-void hx_work_heard(struct hx_work *work);
 bool hx_work_has_attempt(const struct hx_work *work);
 void hx_work_retire(struct hx_work *work);
 struct hx_event hx_work_make_event(struct hx_work *work, enum hx_event_type type);
-struct hx_facts hx_facts_of(struct hx_gateway *gateway, const struct hx_record *record,
-                            enum hx_owner_fact owner, bool is_sender_gone, bool is_epoch_current);
+struct hx_facts hx_facts_of(enum hx_owner_fact owner, bool is_sender_gone, bool is_epoch_current);
+
+/* work_ledger.c: what the ledger answers about them. */
+void hx_work_read_again(struct hx_work *work);
+void hx_work_found(struct hx_work *work, struct hx_store_request *done);
+void hx_work_stored(struct hx_work *work, struct hx_store_request *done);
+bool hx_is_row_sound(struct hx_gateway *gateway, const struct hx_record *record);
+
+/* limits.c: their clocks. */
+void hx_work_set_timers(struct hx_work *work);
+/* A sign of life of the tool. */
+void hx_work_heard(struct hx_work *work);
 
 /* effects.c: carrying out what the core decided. */
+void hx_work_send_now(struct hx_work *work);
+/* Forwards a cancel to the tool, once, if its contract allows that. */
+void hx_work_cancel_upstream(struct hx_work *work);
 void hx_effect_run(struct hx_work *work, const struct hx_effect *effect,
                    const struct hx_event *event, struct hx_call *call);
 
-/* link.c: the upstream's process; upstream.c: what it says. */
+/* link.c: the upstream's process. */
 void hx_link_init(struct hx_gateway *gateway);
 void hx_link_fini(struct hx_gateway *gateway);
 /* True when a message can be sent now; else starts what is needed. */
@@ -525,36 +525,43 @@ struct hx_route *hx_route_new(struct hx_gateway *gateway, enum hx_route_kind kin
 void hx_route_free(struct hx_gateway *gateway, struct hx_route *route);
 struct hx_route *hx_route_find(struct hx_gateway *gateway, uint64_t id);
 void hx_route_id_text(const struct hx_route *route, char ret_text[24]);
+/* Takes the line. `tag` comes back with its fate; 0 = nobody asks. */
 void hx_link_send(struct hx_gateway *gateway, struct hx_buf *line, uint64_t tag);
-void hx_link_greeted(struct hx_gateway *gateway, bool is_welcome);
-/* waiting.c */
+void hx_link_become_ready(struct hx_gateway *gateway);
+/* The handshake is under way: it is given start_timeout. */
+void hx_link_limit_handshake(struct hx_gateway *gateway);
+/* The handshake was answered. */
+void hx_link_handshake_answered(struct hx_gateway *gateway);
+/* The server cannot be used now; whoever waits for it is told. */
+void hx_link_unreachable(struct hx_gateway *gateway);
+/* How the last process ended, in sentences: its status and its last words. */
+void hx_link_write_end(const struct hx_link *link, struct hx_buf *out);
+void hx_link_stop(struct hx_gateway *gateway);
+
+/* waiting.c: what waits for the server to be there. */
+void hx_link_forward(struct hx_gateway *gateway, struct hx_request *request);
+/* Passes a notification on; copies `line`. */
+void hx_link_notify(struct hx_gateway *gateway, struct hx_span line);
 void hx_notice_free(struct hx_notice *notice);
 void hx_link_release_waiting(struct hx_gateway *gateway);
 void hx_link_fail_waiting(struct hx_gateway *gateway);
+
 /* greeting.c: our own handshake. */
 void hx_link_greet(struct hx_gateway *gateway);
-void hx_link_become_ready(struct hx_gateway *gateway);
-void hx_link_limit_handshake(struct hx_gateway *gateway);
-/* The server cannot be used now; whoever waits for it is told. */
-void hx_link_unreachable(struct hx_gateway *gateway);
-bool hx_link_has_exchanges(const struct hx_gateway *gateway);
+void hx_link_greeted(struct hx_gateway *gateway, bool is_welcome);
+
 /* exchange.c: ends that only transports with exchanges know. */
+bool hx_link_has_exchanges(const struct hx_gateway *gateway);
 void hx_exchange_not_sent(struct hx_gateway *gateway, const struct hx_peer_event *event);
 void hx_exchange_answer_lost(struct hx_gateway *gateway, const struct hx_peer_event *event);
 void hx_exchange_rejected(struct hx_gateway *gateway, const struct hx_peer_event *event);
-/* The handshake was answered. */
-void hx_link_has_answered(struct hx_gateway *gateway);
-/* How the last process ended, in sentences: its status and its last words. */
-void hx_link_write_end(const struct hx_link *link, struct hx_buf *out);
-/* Passes a notification on; copies `line`. */
-void hx_link_notify(struct hx_gateway *gateway, struct hx_span line);
-void hx_link_stop(struct hx_gateway *gateway);
-void hx_link_forward(struct hx_gateway *gateway, struct hx_request *request);
+
+/* upstream.c: what the server says. */
 void hx_upstream_message(struct hx_gateway *gateway, struct hx_peer_event *event);
 void hx_upstream_oversize(struct hx_gateway *gateway, struct hx_peer_event *event);
 void hx_upstream_failed_request(struct hx_gateway *gateway, struct hx_request *request);
 
-/* tools.c */
+/* tools.c: what we know of the server's tools. */
 struct hx_tool *hx_tool_get(struct hx_gateway *gateway, struct hx_span name);
 enum hx_tool_class hx_tool_class_of(const struct hx_gateway *gateway, const struct hx_tool *tool);
 /* What the server said of its tools may not hold any more. */
@@ -622,6 +629,7 @@ void hx_store_note(struct hx_gateway *gateway, const struct hx_id *operation, st
 void hx_sweep_begin(struct hx_gateway *gateway);
 void hx_sweep_found(struct hx_gateway *gateway, struct hx_store_request *found);
 
+/* gateway.c: one event for the operator, as "name=value" pairs; a fresh id. */
 void hx_tell(struct hx_gateway *gateway, enum hx_tell tell, const char *event, const char *format,
              ...) HX_PRINTF(4, 5);
 void hx_mint_id(struct hx_gateway *gateway, struct hx_id *ret_id);

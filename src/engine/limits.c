@@ -59,7 +59,6 @@ void hx_work_heard(struct hx_work *work)
 {
     struct hx_gateway *gateway = work->gateway;
     int64_t idle_ms = work->op.durable.contract.idle_timeout_ms;
-    work->heard = gateway->now;
     if (idle_ms > 0 && hx_work_has_attempt(work))
         hx_timer_arm(&gateway->timers, &work->idle, hx_mono_after(gateway->now.mono, idle_ms));
 }

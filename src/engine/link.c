@@ -42,7 +42,7 @@ void hx_link_limit_handshake(struct hx_gateway *gateway)
                  hx_mono_after(gateway->now.mono, gateway->options.start_timeout_ms));
 }
 
-void hx_link_has_answered(struct hx_gateway *gateway)
+void hx_link_handshake_answered(struct hx_gateway *gateway)
 {
     hx_timer_disarm(&gateway->timers, &gateway->link.start_limit);
 }
@@ -78,7 +78,6 @@ struct hx_route *hx_route_new(struct hx_gateway *gateway, enum hx_route_kind kin
     struct hx_route *route = hx_new(struct hx_route);
     route->kind = kind;
     route->id = link->next_id++;
-    route->generation = link->generation;
     hx_list_append(&link->route_list, &route->node);
     hx_map_insert(&link->routes, &route->by_id,
                   hx_span((const char *)&route->id, sizeof(route->id)));
@@ -314,7 +313,6 @@ static void on_fate(struct hx_gateway *gateway, const struct hx_peer_event *even
     }
     if (event->type == HX_PEER_FIRST_BYTE) {
         HX_CRASH_POINT("first-byte-left");
-        route->has_first_byte = true;
         hx_work_event(work, HX_EV_FIRST_BYTE);
     } else if (event->type == HX_PEER_NOT_SENT) {
         hx_route_free(gateway, route);

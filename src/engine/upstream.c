@@ -51,7 +51,6 @@ static void learn_server(struct hx_gateway *gateway, const struct hx_rpc_msg *ms
                                       &gateway->arena, &result) < 0)
         return;
     gateway->era = hx_mcp_facts(result.revision);
-    gateway->link.server = result;
 }
 
 static int rewrite_answer(struct hx_gateway *gateway, const struct hx_request *request,
@@ -78,7 +77,7 @@ static void answer_request(struct hx_gateway *gateway, struct hx_route *route,
     if (request == NULL)
         return; /* its client gave it up */
     if (request->kind == HX_REQUEST_INITIALIZE)
-        hx_link_has_answered(gateway);
+        hx_link_handshake_answered(gateway);
     struct hx_buf line;
     hx_buf_init(&line, gateway->options.message_max + (size_t)64 * 1024);
     int rc = rewrite_answer(gateway, request, msg, &line);
@@ -256,8 +255,7 @@ static void fan_out_progress(struct hx_gateway *gateway, struct hx_work *work,
     }
 }
 
-/* Tokens that we minted read "hx-SECRET-ID" with the id of the route; all others are the client's.
- * */
+/* Tokens that we minted read "hx-SECRET-ID" with the id of the route. */
 static struct hx_route *route_of_token(struct hx_gateway *gateway, const struct hx_rpc_id *token)
 {
     char prefix[32];
@@ -270,9 +268,9 @@ static struct hx_route *route_of_token(struct hx_gateway *gateway, const struct 
     return find_route(gateway, &id);
 }
 
-static bool is_our_token(struct hx_gateway *gateway, const struct hx_rpc_id *token)
+/* Also a token of an earlier gateway, which minted them under another secret. */
+static bool is_our_token(const struct hx_rpc_id *token)
 {
-    (void)gateway;
     return token->type == HX_RPC_ID_STRING && hx_span_starts_with(token->raw, HX_SPAN_LIT("\"hx-"));
 }
 
@@ -294,7 +292,7 @@ static void take_progress(struct hx_gateway *gateway, const struct hx_rpc_msg *m
     if (route != NULL && route->kind == HX_ROUTE_WORK && route->work != NULL) {
         hx_work_heard(route->work);
         fan_out_progress(gateway, route->work, msg);
-    } else if (!is_our_token(gateway, &token)) {
+    } else if (!is_our_token(&token)) {
         pass_to_client(gateway, msg->raw);
     }
 }
@@ -363,8 +361,8 @@ static void tell_noise(struct hx_gateway *gateway, struct hx_span line)
                 HX_SPAN_FMT(gateway->options.server), line.len, looks_like_json ? "{...}" : shown);
 }
 
-/* An unreadable answer still tells whose it was: the tool has answered, and what it said is lost.
- * */
+/* An unreadable answer still tells whose it was: the tool has answered, and what it said is
+ * lost. */
 static void take_unreadable(struct hx_gateway *gateway, struct hx_span line)
 {
     struct hx_skim skim;

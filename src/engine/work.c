@@ -18,7 +18,6 @@ struct hx_span hx_work_keep_span(struct hx_work *work, struct hx_span span)
     return copy;
 }
 
-/* Makes the work own everything that a record points at. */
 struct hx_record hx_work_keep_record(struct hx_work *work, const struct hx_record *record)
 {
     struct hx_record kept = *record;
@@ -160,11 +159,8 @@ void hx_work_look_again_later(struct hx_work *work)
         hx_list_append(&work->gateway->ready, &work->ready_node);
 }
 
-struct hx_facts hx_facts_of(struct hx_gateway *gateway, const struct hx_record *record,
-                            enum hx_owner_fact owner, bool is_sender_gone, bool is_epoch_current)
+struct hx_facts hx_facts_of(enum hx_owner_fact owner, bool is_sender_gone, bool is_epoch_current)
 {
-    (void)gateway;
-    (void)record;
     static const enum hx_hands hands[] = {
         [HX_OWNER_NOBODY] = HX_HANDS_NOBODY,
         [HX_OWNER_MINE] = HX_HANDS_MINE,

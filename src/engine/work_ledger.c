@@ -61,8 +61,7 @@ void hx_work_found(struct hx_work *work, struct hx_store_request *done)
     enum hx_op_state before = work->op.durable.state;
     if (found->record.fence != work->op.durable.fence || found->record.state != before)
         work->op.durable = hx_work_keep_record(work, &found->record);
-    work->facts = hx_facts_of(gateway, &work->op.durable, found->owner_fact, found->is_sender_gone,
-                              found->is_epoch_current);
+    work->facts = hx_facts_of(found->owner_fact, found->is_sender_gone, found->is_epoch_current);
     if (work->op.durable.state == HX_OP_READY && work->op.waiters > 0)
         look_when_possible(work);
     else
@@ -105,8 +104,7 @@ void hx_work_stored(struct hx_work *work, struct hx_store_request *done)
             const struct hx_store_found *row = &done->records[0];
             fresh = hx_work_keep_record(work, &row->record);
             event.fresh = &fresh;
-            work->facts = hx_facts_of(gateway, &fresh, row->owner_fact, row->is_sender_gone,
-                                      row->is_epoch_current);
+            work->facts = hx_facts_of(row->owner_fact, row->is_sender_gone, row->is_epoch_current);
             event.facts = work->facts;
         }
         break;
