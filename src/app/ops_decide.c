@@ -152,8 +152,7 @@ static void say_done(const struct hx_ops *ops, const struct hx_verdict *verdict,
                             successor);
         return;
     case HX_EV_APPROVE:
-        (void)hx_buf_append_cstr(ret_words, "approved. A running server takes it up, or the next "
-                                            "repeat of the call does");
+        (void)hx_buf_append_cstr(ret_words, "approved. The next repeat of the call runs it");
         return;
     case HX_EV_DENY:
         (void)hx_buf_append_cstr(ret_words, "denied. It never runs");

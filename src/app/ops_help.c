@@ -106,8 +106,8 @@ static const char *const texts[HX_OPS_COMMAND_COUNT] = {
     [HX_OPS_APPROVE] =
         "Usage: hapax ops approve ID [OPTION...]\n"
         "\n"
-        "Lets a call run that waits for a person's word. A running server takes it up,\n"
-        "or the next repeat of the call does. Approval is used once.\n"
+        "Lets a call run that waits for a person's word: the next repeat of the call\n"
+        "runs it. Approval is used once.\n"
         "\n"
         "Example\n"
         "  hapax ops approve 5d1c2a90 --note 'amount agreed with Ann'\n",
