@@ -85,6 +85,14 @@ static int begin_locked(struct hx_ledger *ledger, enum hx_ledger_txn kind)
     return HX_TRACE(rc);
 }
 
+/* What is written into a file that nobody will find again is not durable, whatever the disk says. */
+static bool is_still_there(const struct hx_ledger *ledger)
+{
+    struct stat info;
+    return stat(ledger->paths.ledger, &info) == 0 && info.st_ino == ledger->file.st_ino &&
+           info.st_dev == ledger->file.st_dev;
+}
+
 int hx_ledger_begin(struct hx_ledger *ledger, enum hx_ledger_txn kind)
 {
     hx_assert(ledger->txn == HX_TXN_NONE);
@@ -97,6 +105,13 @@ int hx_ledger_begin(struct hx_ledger *ledger, enum hx_ledger_txn kind)
         int rc = hx_lockfile_take(&ledger->lock, ledger->lock_wait_ms, "writing");
         if (rc != 0)
             return HX_TRACE(rc);
+        if (kind == HX_TXN_SYNCED && !is_still_there(ledger)) {
+            hx_lockfile_drop(&ledger->lock);
+            return HX_RAISE(HX_E_STORE,
+                            "The ledger %s was moved or deleted while in use: put it back, or "
+                            "start this server again.",
+                            ledger->paths.ledger);
+        }
     }
     int rc = begin_locked(ledger, kind);
     if (rc < 0) {

@@ -16,6 +16,7 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "adapter/store_sqlite/columns.h"
 #include "adapter/store_sqlite/counter.h"
@@ -59,6 +60,7 @@ struct hx_ledger {
     struct hx_spool spool;
     struct hx_hasher *hasher;
     sqlite3 *db;
+    struct stat file;                  /* the database as it was opened */
     sqlite3_stmt *stmts[HX_SQL_COUNT]; /* prepared at first use */
     struct hx_boots boots;
     int64_t lock_wait_ms;

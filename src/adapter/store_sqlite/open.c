@@ -108,6 +108,8 @@ static int connect(struct hx_ledger *ledger)
     /* SQLite falls back to reading when it may not write. */
     if (sqlite3_db_readonly(ledger->db, "main") != 0)
         return hx_ledger_raise(ledger, SQLITE_READONLY);
+    if (stat(ledger->paths.ledger, &ledger->file) < 0)
+        return HX_RAISE_ERRNO("The ledger %s cannot be looked at", ledger->paths.ledger);
     sqlite3_busy_timeout(ledger->db, FOREIGN_WAIT_MS);
     /* The close of the last connection would checkpoint outside our lock. */
     code = sqlite3_db_config(ledger->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);

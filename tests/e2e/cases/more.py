@@ -701,6 +701,22 @@ def answer_in_array(t, w):
     client.result(client.call("odd"))
 
 
+@more("a_ledger_moved_away_is_noticed")
+def moved_ledger(t, w):
+    """What goes into a file that nobody will find again is not durable: refused, nothing sent."""
+    client = w.client({"tools": {"charge": {}}})
+    client.result(client.call("charge", {"n": 1}, key=KEY + "aa"))
+    os.rename(t.ledger, t.ledger + ".moved")
+    error = client.error(client.call("charge", {"n": 2}, key=KEY + "ab"))
+    t.equal(error["code"], 1503, f"a guarded call: {error}")
+    t.true("moved or deleted" in error["message"], f"message: {error}")
+    t.equal(len(t.effects()), 1, "effects")
+    os.rename(t.ledger + ".moved", t.ledger)
+    result = client.result(client.call("charge", {"n": 2}, key=KEY + "ab"))
+    t.true(not result.get("isError"), f"put back: {result}")
+    t.equal(len(t.effects()), 2, "effects when it is back")
+
+
 @more("printf_into_hapax")
 def printf(t, w):
     """A shell pipe is a client, too: all its answers, then a clean end, in bounded time."""
