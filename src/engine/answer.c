@@ -262,13 +262,22 @@ static void note_promise(struct hx_call *call, const struct hx_record *record)
     hx_store_submit_quiet(gateway, request);
 }
 
+/* Why the ledger could not be written, when that is the answer. */
+static const char *ledger_reason(const struct hx_call *call, enum hx_answer answer)
+{
+    bool has_reason = answer == HX_ANSWER_LEDGER_UNAVAILABLE && call->work != NULL &&
+                      call->work->ledger_error[0] != '\0';
+    return has_reason ? call->work->ledger_error : NULL;
+}
+
 void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx_record *record)
 {
     struct hx_gateway *gateway = call->gateway;
     struct hx_buf line;
     hx_buf_init(&line, gateway->options.message_max + (size_t)64 * 1024);
-    int rc = answer == HX_ANSWER_OUTCOME ? write_outcome(&line, call, record)
-                                         : write_own_answer(&line, call, answer, record, NULL);
+    int rc = answer == HX_ANSWER_OUTCOME
+                 ? write_outcome(&line, call, record)
+                 : write_own_answer(&line, call, answer, record, ledger_reason(call, answer));
     if (rc < 0) {
         /* The outcome is durable and can be asked for again; say that much at least. */
         hx_buf_reset(&line);

@@ -212,9 +212,10 @@ struct hx_work {
     struct hx_timer look;   /* LOOK_LATER */
     struct hx_timer poll;   /* WATCH */
 
-    struct hx_ask *ask; /* a person is being asked */
-    bool was_asked;     /* a person has been asked in this state and left it open */
-    bool is_told;       /* is_told_pending was written */
+    struct hx_ask *ask;     /* a person is being asked */
+    bool was_asked;         /* a person has been asked in this state and left it open */
+    char ledger_error[256]; /* why the last write failed; empty = it did not */
+    bool is_told;           /* is_told_pending was written */
     int64_t twin_seen;
     struct hx_store_request *payload; /* a stored result that was read back for an answer */
     bool is_payload_reading;

@@ -110,6 +110,7 @@ void hx_work_stored(struct hx_work *work, struct hx_store_request *done)
         break;
     case HX_STORE_NOT_DONE:
         event.type = HX_EV_STORE_FAILED;
+        memcpy(work->ledger_error, done->error, sizeof(work->ledger_error));
         hx_tell(gateway, HX_TELL_ERROR, "ledger_failed", "error=\"%s\"", done->error);
         if (done->kind == HX_STORE_INSERT && was_unseen(work)) {
             /* Nothing can be begun, but a stored outcome can still be read: look before refusing.

@@ -14,8 +14,7 @@
 #ifndef HX_ADAPTER_HTTP_CLIENT_CLIENT_H
 #define HX_ADAPTER_HTTP_CLIENT_CLIENT_H
 
-#include <curl/curl.h>
-
+#include "adapter/http_client/curl_library.h"
 #include "adapter/http_client/headers.h"
 #include "adapter/http_client/http_client.h"
 #include "adapter/http_client/outcome.h"

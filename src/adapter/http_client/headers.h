@@ -9,10 +9,10 @@
 #ifndef HX_ADAPTER_HTTP_CLIENT_HEADERS_H
 #define HX_ADAPTER_HTTP_CLIENT_HEADERS_H
 
-#include <curl/curl.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 
+#include "adapter/http_client/curl_library.h"
 #include "base/buf.h"
 #include "base/span.h"
 

@@ -276,6 +276,9 @@ int hx_http_client_new(struct hx_loop *loop, struct hx_list *inbox,
     struct hx_http_client *client;
     int rc;
 
+    rc = hx_curl_load();
+    if (rc != 0)
+        return HX_TRACE(rc);
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) /* counted by the library */
         return HX_RAISE(HX_E_INTERNAL, "the HTTP library cannot start");
     rc = check_options(options);

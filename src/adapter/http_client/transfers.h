@@ -8,8 +8,7 @@
 #ifndef HX_ADAPTER_HTTP_CLIENT_TRANSFERS_H
 #define HX_ADAPTER_HTTP_CLIENT_TRANSFERS_H
 
-#include <curl/curl.h>
-
+#include "adapter/http_client/curl_library.h"
 #include "loop/loop.h"
 
 struct hx_http_transfers {

@@ -85,7 +85,8 @@ static int begin_locked(struct hx_ledger *ledger, enum hx_ledger_txn kind)
     return HX_TRACE(rc);
 }
 
-/* What is written into a file that nobody will find again is not durable, whatever the disk says. */
+/* What is written into a file that nobody will find again is not durable, whatever the disk says.
+ * */
 static bool is_still_there(const struct hx_ledger *ledger)
 {
     struct stat info;

@@ -4,9 +4,11 @@
  * sentence for people when it is not.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "adapter/store_sqlite/ledger.h"
 #include "base/alloc.h"
@@ -66,6 +68,21 @@ static int query_number(struct hx_ledger *ledger, const char *sql, int64_t *ret_
     }
     int rc = code == SQLITE_ROW ? 0 : hx_ledger_raise(ledger, code);
     sqlite3_finalize(stmt);
+    return rc;
+}
+
+/* A process that died between writing the frames of a commit and their sync leaves them for us to
+ * find whole, and whoever believes a commit answers from it. So it is synced before it is believed.
+ * */
+static int sync_found_log(struct hx_ledger *ledger)
+{
+    char path[4096];
+    (void)snprintf(path, sizeof(path), "%s-wal", ledger->paths.ledger);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : HX_RAISE_ERRNO("The ledger's log %s cannot be opened", path);
+    int rc = fdatasync(fd) == 0 ? 0 : HX_RAISE_ERRNO("The ledger's log %s cannot be synced", path);
+    close(fd);
     return rc;
 }
 
@@ -185,6 +202,8 @@ static int prepare_file(struct hx_ledger *ledger, bool *ret_is_new)
              "PRAGMA journal_size_limit = %d",
              CACHE_KIB, WAL_SIZE_LIMIT);
     int rc = examine(ledger, &version);
+    if (rc == 0)
+        rc = sync_found_log(ledger);
     if (rc == 0)
         rc = use_wal(ledger);
     if (rc == 0)
