@@ -29,8 +29,3 @@ const struct hx_fault *hx_fault_last(void)
 {
     return &last_fault;
 }
-
-void hx_fault_clear(void)
-{
-    memset(&last_fault, 0, sizeof(last_fault));
-}

@@ -36,7 +36,6 @@ int hx_fault_raise(int code, int system_errno, const char *file, int line, const
 
 /* The calling thread's latest fault; valid until the next raise on this thread. */
 const struct hx_fault *hx_fault_last(void);
-void hx_fault_clear(void);
 
 #define HX_RAISE(code, ...) hx_fault_raise((code), 0, __FILE__, __LINE__, __VA_ARGS__)
 #define HX_RAISE_ERRNO(...) hx_fault_raise(HX_E_SYSTEM, errno, __FILE__, __LINE__, __VA_ARGS__)

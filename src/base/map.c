@@ -137,6 +137,14 @@ struct hx_map_node *hx_map_find(const struct hx_map *map, struct hx_span key)
     return node;
 }
 
+struct hx_map_node *hx_map_find_next(const struct hx_map_node *node)
+{
+    struct hx_map_node *next = node->next;
+    while (next != NULL && (next->hash != node->hash || !hx_span_eq(next->key, node->key)))
+        next = next->next;
+    return next;
+}
+
 struct hx_map_node *hx_map_next(const struct hx_map *map, const struct hx_map_node *node)
 {
     if (node != NULL && node->next != NULL)

@@ -37,6 +37,8 @@ void hx_map_insert(struct hx_map *map, struct hx_map_node *node, struct hx_span 
 /* Harmless for a node that is not linked. */
 void hx_map_remove(struct hx_map *map, struct hx_map_node *node);
 struct hx_map_node *hx_map_find(const struct hx_map *map, struct hx_span key);
+/* The next younger node of the same key, or NULL. */
+struct hx_map_node *hx_map_find_next(const struct hx_map_node *node);
 /* Walks all nodes in no order; the present one may be removed, none may be added. Starts with
  * NULL. */
 struct hx_map_node *hx_map_next(const struct hx_map *map, const struct hx_map_node *node);

@@ -139,8 +139,8 @@ static void on_not_sent(struct hx_step *step)
     hx_step_close_unsent(step, HX_REASON_NOT_SENT);
 }
 
-/* A listed error proved that this attempt did nothing; what the earlier ones did decides the rest.
- */
+/* A listed error proved that this attempt did nothing; what the earlier ones did decides the
+ * rest. */
 static void on_refused(struct hx_step *step)
 {
     struct hx_op *op = step->op;
@@ -183,8 +183,7 @@ void hx_step_attempt_ended(struct hx_step *step)
     struct hx_op *op = step->op;
     switch (step->event->type) {
     case HX_EV_NOT_SENT:
-        /* Once a byte was seen to leave, "not sent" can only be a contradiction: believe the byte.
-         */
+        /* Once a byte was seen to leave, "not sent" contradicts it: believe the byte. */
         if (op->phase == HX_PHASE_SENDING)
             on_not_sent(step);
         return;

@@ -54,15 +54,13 @@ enum hx_hands {
     HX_HANDS_ELSEWHERE_LAPSED /* another host whose lease is over: says nothing about the tool */
 };
 
-/* Facts that a guard may need. The engine fills what it knows; false is always the careful value.
- */
+/* Facts that a guard may need. The engine fills what it knows; false is the careful value. */
 struct hx_facts {
     enum hx_hands hands;
     bool is_sender_gone;
-    bool
-        is_epoch_current; /* of the present attempt's claim: absence of its mark proves something */
-    bool is_mark_durable; /* the store syncs marks (PostgreSQL) */
-    bool is_same_target;  /* the upstream is the one the first attempt went to */
+    bool is_epoch_current; /* of the claim of the present attempt: no mark then proves something */
+    bool is_mark_durable;  /* the store syncs marks (PostgreSQL) */
+    bool is_same_target;   /* the upstream is the one the first attempt went to */
 };
 
 /* How a call that continues a round relates to the rounds already known. */

@@ -48,8 +48,7 @@ static bool is_inside_window(const struct hx_record *record, const struct hx_now
     int64_t window_ms = record->contract.repeat_window_ms;
     if (hx_boot_eq(&record->settled.boot, &now->boot))
         return !hx_has_elapsed(&record->settled, now, window_ms, HX_ACROSS_COUNTS_AS_OVER);
-    /* A wall clock set back must not turn a retry into a new operation, so a negative age is young.
-     */
+    /* A wall clock set back must not make a retry a new operation, so a negative age is young. */
     int64_t wall_ms = now->wall.ms - record->settled.wall.ms;
     return wall_ms < day_ms && now->mono.ms < window_ms;
 }

@@ -223,8 +223,7 @@ static void on_cancel(struct hx_step *step)
                                                         : HX_REASON_CANCELLED_BY_CALLER;
     switch (op->durable.state) {
     case HX_OP_ABSENT: {
-        /* A tombstone: the original may still be on its way, and it must find that it is cancelled.
-         */
+        /* A tombstone: the original may still be on its way, and must find that it is cancelled. */
         struct hx_record *next = hx_step_begin(step);
         next->is_tombstone = true;
         hx_op_move(step, HX_OP_CANCELLED, reason);

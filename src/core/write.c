@@ -7,8 +7,7 @@
 #include "core/step.h"
 #include "core/words.h"
 
-/* A ready operation for which somebody waits here: begin the next attempt, now or when it is due.
- */
+/* A ready operation for which somebody waits here: begins the next attempt, now or when due. */
 void hx_step_run_when_due(struct hx_step *step)
 {
     struct hx_op *op = step->op;
@@ -45,13 +44,18 @@ static void run_after_failed_start(struct hx_step *step)
     }
 }
 
+/* Every caller may have left while the claim was being written. Nothing was sent, so it need not
+ * run; but a person's approval asks for a run, and an earlier attempt may have acted already. */
+static bool is_run_wanted(const struct hx_op *op)
+{
+    return op->waiters > 0 || op->durable.is_approved || !hx_nothing_sent_before(&op->durable);
+}
+
 /* Marked: now the bytes may leave. */
 static void send_marked(struct hx_step *step)
 {
     struct hx_op *op = step->op;
-    bool is_wanted =
-        op->waiters > 0 || op->durable.is_approved || !hx_nothing_sent_before(&op->durable);
-    if (!is_wanted) {
+    if (!is_run_wanted(op)) {
         /* Marked, but we are the only ones who could have sent and we did not. */
         hx_step_close_unsent(step, HX_REASON_NO_WAITER_LEFT);
         return;
@@ -72,11 +76,7 @@ static void on_claim_stored(struct hx_step *step)
         send_marked(step);
         return;
     }
-    /* Every caller left while the claim was being written. Nothing was sent, so it need not run;
-     * but a person's approval asks for a run, and an earlier attempt may have acted already. */
-    bool is_wanted =
-        op->waiters > 0 || op->durable.is_approved || !hx_nothing_sent_before(&op->durable);
-    if (!is_wanted) {
+    if (!is_run_wanted(op)) {
         hx_step_close_unsent(step, HX_REASON_NO_WAITER_LEFT);
         return;
     }

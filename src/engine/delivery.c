@@ -182,10 +182,8 @@ void hx_delivery_fate(struct hx_gateway *gateway, uint64_t tag, enum hx_peer_eve
     struct hx_span key = hx_span((const char *)&tag, sizeof(tag));
     struct hx_map_node *node = hx_map_find(&gateway->deliveries_by_tag, key);
     while (node != NULL) {
-        /* The answers of a batch share its tag, and so a chain of the table. */
-        struct hx_map_node *next = node->next;
-        while (next != NULL && !hx_span_eq(next->key, key))
-            next = next->next;
+        /* The answers of a batch share its tag. */
+        struct hx_map_node *next = hx_map_find_next(node);
         struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, by_tag);
         if (fate != HX_PEER_WRITTEN) {
             hx_delivery_take_back(gateway, note);

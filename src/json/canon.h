@@ -49,8 +49,7 @@ struct hx_canon {
 void hx_canon_init(struct hx_canon *canon);
 void hx_canon_fini(struct hx_canon *canon);
 
-/* Values to leave out, as JSON pointers below the value; an array element left out closes the gap.
- */
+/* Values to leave out, as JSON pointers below the value. The gap of an array element closes. */
 struct hx_canon_ignore {
     const struct hx_span *pointers;
     size_t count; /* at most HX_CANON_IGNORE_MAX */

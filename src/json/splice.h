@@ -21,8 +21,7 @@
 #include "json/tape.h"
 
 enum hx_splice_outcome {
-    HX_SPLICE_NOT_OBJECT =
-        1 /* something on the path is no object, or is opaque: nothing was noted */
+    HX_SPLICE_NOT_OBJECT = 1 /* on the path is no object, or an opaque one: nothing was noted */
 };
 
 struct hx_splice_edit;

@@ -16,8 +16,8 @@
 /* Outcomes of hx_json_text_decode. */
 enum { HX_JSON_TEXT_LONE_SURROGATE = 1 };
 
-/* Code points one by one. A surrogate escape without its partner comes out as itself (U+D800-DFFF).
- */
+/* Code points one by one. A surrogate escape without its partner comes out as itself
+ * (U+D800-DFFF). */
 struct hx_json_chars {
     const unsigned char *at;
     const unsigned char *end;

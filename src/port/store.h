@@ -178,8 +178,7 @@ struct hx_store_ops {
     struct hx_id (*owner)(struct hx_store *store);
     /* The low-water mark as last read: keys older than this are expired. */
     struct hx_wall (*low_water)(struct hx_store *store);
-    /* NULL while guarded calls may be taken; else why not (restored copy, I/O error, disk full …).
-     */
+    /* NULL while guarded calls may be taken; else why not (restored copy, I/O error, ...). */
     const char *(*refusal)(struct hx_store *store);
     /* What is missing from a restored ledger, as last read. */
     /* What may be missing since an older copy was restored; the rule is the core's. */

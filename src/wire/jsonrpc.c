@@ -297,8 +297,7 @@ const char *hx_rpc_fault_text(enum hx_rpc_fault fault)
 
 struct hx_rpc_id hx_rpc_id_parse(struct hx_span raw)
 {
-    /* An id is one token, so a tape of one on the stack will do: more is refused before it grows.
-     */
+    /* An id is one token, so a tape of one on the stack will do: it is never let grow. */
     struct hx_json_token token;
     struct hx_json_tape tape;
     hx_json_tape_init(&tape);

@@ -3,12 +3,12 @@
  * Lines out of bytes, for stdio. Feed whatever a read gave, take items until there are none; how
  * the bytes were cut into reads makes no difference.
  *
- * - A line ends with "\n". One "\r" before it belongs to the ending and is dropped: JSON can
- * neither start nor end with anything that this would hurt, and we write "\n" ourselves.
- * - A line over `line_max` is never held. Its bytes go through a skimmer that finds the raw
- * top-level "id" wherever it stands, and through a hasher; then an OVERSIZE item comes out.
- * - "Content-Length: n" means that the peer speaks the framing of language servers, which nothing
- * on this side can understand; that gets its own kind so that the error can say so.
+ *  - A line ends with "\n". One "\r" before it belongs to the ending and is dropped: JSON can
+ *    neither start nor end with anything that this would hurt, and we write "\n" ourselves.
+ *  - A line over `line_max` is never held. Its bytes go through a skimmer that finds the raw
+ *    top-level "id" wherever it stands, and through a hasher; then an OVERSIZE item comes out.
+ *  - "Content-Length: n" means that the peer speaks the framing of language servers, which
+ *    nothing on this side can understand; that gets its own kind so that the error can say so.
  */
 #ifndef HX_WIRE_LINES_H
 #define HX_WIRE_LINES_H
@@ -23,8 +23,7 @@
 
 enum hx_line_kind {
     HX_LINE_TEXT,     /* `text` is one line, maybe empty, UTF-8 not checked */
-    HX_LINE_OVERSIZE, /* `text` is the raw "id" member or absent; `skim`, `size`, `digest` are set
-                       */
+    HX_LINE_OVERSIZE, /* `text` is the raw "id" member or absent; `skim`, `size`, `digest` hold */
     HX_LINE_HEADER    /* `text` is a "Content-Length:" line */
 };
 

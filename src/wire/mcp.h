@@ -114,8 +114,7 @@ struct hx_mcp_call {
     struct hx_mcp_text retry;
     struct hx_mcp_text param_key; /* params.idempotencyKey */
     bool has_task;                /* params.task is there */
-    bool has_duplicates; /* in params or _meta, where readers could disagree: refuse a guarded call
-                          */
+    bool has_duplicates; /* in params or _meta: readers could disagree, refuse a guarded call */
 };
 
 /* `msg` is a request of method tools/call on `tape` (recorded to HX_RPC_RECORD_DEPTH).

@@ -68,8 +68,8 @@ void hx_sse_reader_init(struct hx_sse_reader *reader, size_t data_max, struct hx
 void hx_sse_reader_fini(struct hx_sse_reader *reader);
 
 /* Takes the next event off the front of `input`. True: *ret_event is set, valid until the next
- * call; call again. False: `input` is used up. Cannot fail: data for which there is
- * no memory are treated as oversize. */
+ * call; call again. False: `input` is used up. Cannot fail: data for which there is no memory are
+ * treated as oversize. */
 bool hx_sse_next(struct hx_sse_reader *reader, struct hx_span *input,
                  struct hx_sse_event *ret_event);
 /* What to send as Last-Event-ID: "" = nothing. Valid until the next call. */
