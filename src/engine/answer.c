@@ -131,10 +131,12 @@ static void write_tool_result(struct hx_buf *line, const struct hx_call *call,
 static int write_error(struct hx_buf *line, const struct hx_call *call, enum hx_answer answer,
                        const struct hx_record *record, const char *detail)
 {
-    struct hx_buf sentence, data;
+    struct hx_buf sentence, data, operation;
     hx_buf_init(&sentence, 64 * 1024);
     hx_buf_init(&data, 64 * 1024);
+    hx_buf_init(&operation, 4096);
     write_sentence(&sentence, call, answer, record, detail);
+    write_operation(&operation, call, answer, record);
     struct hx_json_writer writer;
     hx_json_writer_init(&writer, &data);
     hx_json_open_object(&writer);
@@ -148,13 +150,13 @@ static int write_error(struct hx_buf *line, const struct hx_call *call, enum hx_
     hx_json_put_name(&writer, "retry_safe");
     hx_json_put_bool(&writer, is_same_key_safe);
     hx_json_put_name(&writer, HX_MCP_META_OPERATION);
-    write_operation(&data, call, answer, record);
-    writer.needs_comma = true;
+    hx_json_put_raw(&writer, hx_buf_span(&operation));
     hx_json_close_object(&writer);
     int rc = hx_rewrite_build_error(line, call->request->raw_id, true, rows[answer].jsonrpc_code,
                                     hx_buf_span(&sentence), hx_buf_span(&data));
     hx_buf_fini(&sentence);
     hx_buf_fini(&data);
+    hx_buf_fini(&operation);
     return rc;
 }
 
@@ -199,18 +201,24 @@ static void write_note(struct hx_buf *note, const struct hx_call *call)
         (void)hx_buf_printf(note, "Joined the same call of %s.", when);
 }
 
+/* A raw error of the tool's under the caller's id. */
+static int write_tool_error(struct hx_buf *line, const struct hx_call *call, struct hx_span error)
+{
+    /* The buffer remembers a failure, and the last append returns it. */
+    (void)hx_buf_append_cstr(line, "{\"jsonrpc\":\"2.0\",\"id\":");
+    (void)hx_buf_append_span(line, call->request->raw_id);
+    (void)hx_buf_append_cstr(line, ",\"error\":");
+    (void)hx_buf_append_span(line, error);
+    return hx_buf_append_char(line, '}');
+}
+
 /* The tool's own outcome, byte for byte but for what the contract adds. */
 static int write_outcome(struct hx_buf *line, struct hx_call *call, const struct hx_record *record)
 {
     struct hx_gateway *gateway = call->gateway;
     const struct hx_outcome *outcome = &record->outcome;
-    if (outcome->kind == HX_OUTCOME_ERROR) {
-        (void)hx_buf_append_cstr(line, "{\"jsonrpc\":\"2.0\",\"id\":");
-        (void)hx_buf_append_span(line, call->request->raw_id);
-        (void)hx_buf_append_cstr(line, ",\"error\":");
-        (void)hx_buf_append_span(line, outcome->bytes);
-        return hx_buf_append_char(line, '}');
-    }
+    if (outcome->kind == HX_OUTCOME_ERROR)
+        return write_tool_error(line, call, outcome->bytes);
     struct hx_buf operation, note;
     hx_buf_init(&operation, 4096);
     hx_buf_init(&note, 256);
@@ -281,10 +289,9 @@ void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx
     if (rc < 0) {
         /* The outcome is durable and can be asked for again; say that much at least. */
         hx_buf_reset(&line);
-        rc = write_own_answer(&line, call, HX_ANSWER_RESULT_UNAVAILABLE, record, NULL);
+        (void)write_own_answer(&line, call, HX_ANSWER_RESULT_UNAVAILABLE, record, NULL);
     }
-    if (rc < 0)
-        hx_tell(gateway, HX_TELL_ERROR, "answer_dropped", "reason=memory");
+    /* What failed even then is not sent: see hx_send_client. */
     struct hx_delivery_note *note = NULL;
     if (is_promise(answer)) {
         note_promise(call, record);
@@ -303,8 +310,7 @@ void hx_call_refuse(struct hx_call *call, enum hx_answer answer, const char *det
     struct hx_gateway *gateway = call->gateway;
     struct hx_buf line;
     hx_buf_init(&line, gateway->options.message_max);
-    if (write_own_answer(&line, call, answer, NULL, detail) < 0)
-        hx_tell(gateway, HX_TELL_ERROR, "answer_dropped", "reason=memory");
+    (void)write_own_answer(&line, call, answer, NULL, detail); /* what failed is not sent */
     hx_tell(gateway, HX_TELL_INFO, "refused", "answer=%s tool=%s", hx_answer_name(answer),
             call->tool->name);
     end_call(call, &line, NULL);
@@ -313,11 +319,8 @@ void hx_call_refuse(struct hx_call *call, enum hx_answer answer, const char *det
 void hx_call_answer_error(struct hx_call *call, struct hx_span error)
 {
     struct hx_buf line;
-    hx_buf_init(&line, call->gateway->options.message_max);
-    (void)hx_buf_append_cstr(&line, "{\"jsonrpc\":\"2.0\",\"id\":");
-    (void)hx_buf_append_span(&line, call->request->raw_id);
-    (void)hx_buf_append_cstr(&line, ",\"error\":");
-    (void)hx_buf_append_span(&line, error);
-    (void)hx_buf_append_char(&line, '}');
+    /* The caller's id may be longer than the one that the server gave back. */
+    hx_buf_init(&line, call->gateway->options.message_max + HX_RPC_ID_MAX + 64);
+    (void)write_tool_error(&line, call, error); /* what failed is not sent */
     end_call(call, &line, NULL);
 }

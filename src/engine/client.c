@@ -86,7 +86,7 @@ static void answer_ping(struct hx_gateway *gateway, struct hx_request *request)
     struct hx_buf line;
     hx_buf_init(&line, gateway->options.message_max);
     if (hx_rewrite_build_result(&line, request->raw_id, HX_SPAN_LIT("{}")) < 0)
-        hx_tell(gateway, HX_TELL_ERROR, "answer_dropped", "reason=memory");
+        hx_buf_reset(&line); /* an empty line is not sent */
     hx_reply_line(gateway, request, &line, NULL);
 }
 

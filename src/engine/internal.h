@@ -427,6 +427,7 @@ void hx_reply_error(struct hx_gateway *gateway, struct hx_request *request, int6
                     struct hx_span message, struct hx_span data);
 void hx_reply_invalid(struct hx_gateway *gateway, struct hx_batch *batch,
                       const struct hx_rpc_msg *msg);
+/* Takes the line. One that could not be written whole is not sent. */
 void hx_send_client(struct hx_gateway *gateway, struct hx_buf *line, uint64_t tag);
 void hx_batch_release(struct hx_gateway *gateway, struct hx_batch *batch);
 /* Takes an answer out of a batch that has not left yet; false when there is none to this id. */

@@ -6,10 +6,19 @@
 
 #include <stdio.h>
 
+/* A line that could not be written whole is none: the client must not read half of one. */
+static bool is_whole(struct hx_gateway *gateway, const struct hx_buf *line)
+{
+    if (hx_buf_ok(line) && line->len > 0)
+        return true;
+    hx_tell(gateway, HX_TELL_ERROR, "answer_dropped", "reason=memory");
+    return false;
+}
+
 void hx_send_client(struct hx_gateway *gateway, struct hx_buf *line, uint64_t tag)
 {
     struct hx_downstream *client = gateway->ports.downstream;
-    if (gateway->is_client_gone) {
+    if (gateway->is_client_gone || !is_whole(gateway, line)) {
         hx_buf_fini(line);
         hx_delivery_fate(gateway, tag, HX_PEER_NOT_SENT);
         return;
@@ -55,13 +64,8 @@ static void send_batch(struct hx_gateway *gateway, struct hx_batch *batch)
         if (answer->note != NULL)
             share_tag(gateway, answer->note, tag);
     }
-    if (hx_buf_append_char(&line, ']') == 0) {
-        hx_send_client(gateway, &line, tag);
-        return;
-    }
-    hx_tell(gateway, HX_TELL_ERROR, "answer_dropped", "reason=memory");
-    hx_buf_fini(&line);
-    hx_delivery_fate(gateway, tag, HX_PEER_NOT_SENT);
+    (void)hx_buf_append_char(&line, ']'); /* the buffer remembers a failure */
+    hx_send_client(gateway, &line, tag);
 }
 
 void hx_batch_release(struct hx_gateway *gateway, struct hx_batch *batch)
@@ -80,6 +84,12 @@ static void add_to_batch(struct hx_gateway *gateway, struct hx_batch *batch,
                          const struct hx_request *request, struct hx_buf *line,
                          struct hx_delivery_note *note)
 {
+    if (!is_whole(gateway, line)) {
+        hx_buf_fini(line);
+        if (note != NULL)
+            hx_delivery_take_back(gateway, note);
+        return;
+    }
     struct hx_batch_answer *answer = hx_new(struct hx_batch_answer);
     answer->line = *line;
     hx_buf_init(line, line->len_max);
@@ -123,7 +133,7 @@ void hx_reply_error(struct hx_gateway *gateway, struct hx_request *request, int6
     hx_buf_init(&line, gateway->options.message_max);
     if (hx_rewrite_build_error(&line, request->raw_id, gateway->era->may_omit_error_id, code,
                                message, data) < 0)
-        hx_tell(gateway, HX_TELL_ERROR, "answer_dropped", "reason=memory");
+        hx_buf_reset(&line); /* an empty line is not sent */
     hx_reply_line(gateway, request, &line, NULL);
 }
 
@@ -141,7 +151,7 @@ void hx_reply_invalid(struct hx_gateway *gateway, struct hx_batch *batch,
                             : HX_SPAN_NONE;
     if (hx_rewrite_build_error(&line, id, gateway->era->may_omit_error_id,
                                hx_rpc_fault_code(msg->fault), hx_span_cstr(text), HX_SPAN_NONE) < 0)
-        hx_tell(gateway, HX_TELL_ERROR, "answer_dropped", "reason=memory");
+        hx_buf_reset(&line);
     if (batch != NULL)
         add_to_batch(gateway, batch, NULL, &line, NULL);
     else
