@@ -265,7 +265,8 @@ static void on_wait_over(struct hx_step *step)
     enum hx_answer answer = hx_op_current_answer(&op->durable);
     if (op->phase == HX_PHASE_SETTLING)
         answer = op->is_spooled ? hx_op_current_answer(&op->next) : HX_ANSWER_OUTCOME_UNKNOWN;
-    else if (op->durable.state == HX_OP_READY && op->start_tries > 0)
+    else if (op->durable.state == HX_OP_READY &&
+             (op->start_tries > 0 || step->event->is_upstream_down))
         answer = HX_ANSWER_UPSTREAM_UNAVAILABLE;
     hx_step_answer(step, HX_DO_ANSWER_CALLER, answer);
 }

@@ -90,6 +90,7 @@ struct hx_event {
     int64_t not_before_ms;     /* REFUSED_TRANSIENT: wait at least so long */
     bool is_marked;            /* STORED: the claim carries its sent mark already, */
     struct hx_now marked_at;   /* since then */
+    bool is_upstream_down;     /* WAIT_OVER: the server could not be started */
     uint32_t seen_attempt; /* RESOLVE_ABSENT, RESOLVE_AGAIN, ABSENCE_PROVED: the newest attempt that
                               the decision knows of; 0 = whichever is the present one */
     const struct hx_record *fresh; /* STALE: what the ledger says now; NULL = no row */

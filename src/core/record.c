@@ -188,6 +188,8 @@ static const char *state_flaw(const struct hx_record *record)
     case HX_OP_RUNNING:
         if (attempt != HX_ATTEMPT_OPEN)
             return "a running operation has no open attempt";
+        if (record->sends == 0)
+            return "a running operation was never sent";
         return hx_id_is_nil(&record->owner) ? "a running operation has no owner" : NULL;
     case HX_OP_INPUT_REQUIRED:
         return attempt != HX_ATTEMPT_ASKED && record->earlier.asked == 0

@@ -323,7 +323,7 @@ void hx_work_upstream_failed(struct hx_work *work)
     hx_work_look_again_later(work); /* its callers may all have left in the meantime */
     hx_list_for_each_safe (node, &work->calls) {
         struct hx_event event = hx_work_make_event(work, HX_EV_WAIT_OVER);
-        work->op.start_tries = 1; /* the answer is "unavailable", not "busy" */
+        event.is_upstream_down = true;
         hx_work_step(work, &event, hx_container_of(node, struct hx_call, node));
     }
 }

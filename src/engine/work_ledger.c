@@ -99,6 +99,10 @@ void hx_work_stored(struct hx_work *work, struct hx_store_request *done)
             event.type = HX_EV_SPOOLED;
         break;
     case HX_STORE_STALE:
+        if (done->record_count > 0 && !hx_is_row_sound(gateway, &done->records[0].record)) {
+            event.type = HX_EV_STORE_FAILED; /* nothing was written, and the row says nothing */
+            break;
+        }
         event.type = HX_EV_STALE;
         if (done->record_count > 0) {
             const struct hx_store_found *row = &done->records[0];

@@ -282,6 +282,21 @@ static void failed_starts_are_counted_only_while_nothing_starts(void **state)
     assert_false(did(HX_DO_ANSWER_ALL)); /* it was reached: no UPSTREAM_UNAVAILABLE */
 }
 
+static void who_waits_for_a_server_that_is_down_is_told_so(void **state)
+{
+    (void)state;
+    begin_sent(HX_CLASS_OPAQUE);
+    step(HX_EV_REFUSED_TRANSIENT);
+    step(HX_EV_STORED);
+    assert_int_equal(op.durable.state, HX_OP_READY);
+    struct hx_event over = event_of(HX_EV_WAIT_OVER);
+    give(over);
+    assert_int_equal(effects.items[0].answer, HX_ANSWER_BUSY);
+    over.is_upstream_down = true;
+    give(over);
+    assert_int_equal(effects.items[0].answer, HX_ANSWER_UPSTREAM_UNAVAILABLE);
+}
+
 static void third_failed_start_is_told_and_nothing_loops(void **state)
 {
     (void)state;
@@ -500,6 +515,7 @@ int main(void)
         cmocka_unit_test(late_outcome_of_a_ready_operation_stops_it_from_running_again),
         cmocka_unit_test(second_of_two_retries_follows_the_winner),
         cmocka_unit_test(failed_starts_are_counted_only_while_nothing_starts),
+        cmocka_unit_test(who_waits_for_a_server_that_is_down_is_told_so),
         cmocka_unit_test(third_failed_start_is_told_and_nothing_loops),
         cmocka_unit_test(question_is_answered_again_and_forgotten_when_unknown),
         cmocka_unit_test(takeover_and_cancel_lose_against_a_mark),

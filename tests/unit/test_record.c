@@ -214,6 +214,9 @@ static void rows_that_cannot_be_true(void **state)
     record.owner = (struct hx_id){{0}};
     assert_flaw(&record, "no owner");
     record = base_record(HX_OP_RUNNING, HX_ATTEMPT_OPEN);
+    record.sends = 0;
+    assert_flaw(&record, "never sent");
+    record = base_record(HX_OP_RUNNING, HX_ATTEMPT_OPEN);
     record.id = (struct hx_id){{0}};
     assert_flaw(&record, "no id");
     record = base_record(HX_OP_RUNNING, HX_ATTEMPT_OPEN);
