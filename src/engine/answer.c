@@ -187,7 +187,8 @@ static void write_note(struct hx_buf *note, const struct hx_call *call)
     if (!is_keyless || !call->tool->rules.has_replay_note)
         return;
     clock_text(call->work_began, when, sizeof(when));
-    if (call->is_transport_repeat)
+    /* Even a repeat of the transport may run something: what a person wanted done again. */
+    if (call->is_transport_repeat && (call->is_replayed || call->is_joined))
         (void)hx_buf_printf(note,
                             "This request id was already used for the same call at %s; nothing ran "
                             "now.",

@@ -240,7 +240,8 @@ static void go_to_work(struct hx_call *call, struct hx_work *work)
     const struct hx_record *record = &work->op.durable;
     bool is_retry = !hx_id_is_nil(&call->retry_of) && hx_id_eq(&call->retry_of, &record->id);
     call->work_began = record->created.wall;
-    call->is_replayed = hx_op_state_is_final(record->state);
+    /* An outcome that is only spooled so far is told like a stored one. */
+    call->is_replayed = hx_op_state_is_final(hx_op_answered_record(&work->op)->state);
     struct hx_event event = hx_work_make_event(work, is_retry ? HX_EV_RETRY : HX_EV_CALL);
     event.is_from_gap = call->is_from_gap;
     call->stage = HX_CALL_WAITING;
