@@ -297,6 +297,45 @@ static void who_waits_for_a_server_that_is_down_is_told_so(void **state)
     assert_int_equal(effects.items[0].answer, HX_ANSWER_UPSTREAM_UNAVAILABLE);
 }
 
+static void mark_may_come_with_the_claim(void **state)
+{
+    (void)state;
+    begin(HX_CLASS_OPAQUE);
+    call();
+    struct hx_event stored = event_of(HX_EV_STORED);
+    stored.is_marked = true;
+    stored.marked_at = stored.now;
+    give(stored);
+    assert_true(did(HX_DO_SEND));
+    assert_true(op.durable.attempt.is_marked);
+    struct hx_now first_mark = op.durable.first_mark;
+    assert_int_equal(first_mark.wall.ms, stored.now.wall.ms);
+
+    /* A second attempt has a mark of its own; the first one stays the first. */
+    step(HX_EV_REFUSED_TRANSIENT);
+    step(HX_EV_STORED);
+    stored.marked_at.wall.ms = first_mark.wall.ms + 1000;
+    give(stored);
+    assert_int_equal(op.durable.attempt.marked_at.wall.ms, first_mark.wall.ms + 1000);
+    assert_int_equal(op.durable.first_mark.wall.ms, first_mark.wall.ms);
+}
+
+/* "It did not happen" is said of what was sent, and a successor was not sent yet. */
+static void absence_is_not_said_of_a_waiting_successor(void **state)
+{
+    (void)state;
+    begin_sent(HX_CLASS_OPAQUE);
+    step(HX_EV_REFUSED_TRANSIENT);
+    step(HX_EV_STORED);
+    struct hx_record successor = op.durable;
+    successor.generation = 1;
+    successor.predecessor = kit_id(78);
+    hx_op_init_loaded(&op, &successor);
+    step(HX_EV_RESOLVE_ABSENT);
+    assert_int_equal(op.durable.state, HX_OP_READY);
+    assert_int_equal(effects.items[0].answer, HX_ANSWER_NOT_APPLIED);
+}
+
 static void third_failed_start_is_told_and_nothing_loops(void **state)
 {
     (void)state;
@@ -516,6 +555,8 @@ int main(void)
         cmocka_unit_test(second_of_two_retries_follows_the_winner),
         cmocka_unit_test(failed_starts_are_counted_only_while_nothing_starts),
         cmocka_unit_test(who_waits_for_a_server_that_is_down_is_told_so),
+        cmocka_unit_test(mark_may_come_with_the_claim),
+        cmocka_unit_test(absence_is_not_said_of_a_waiting_successor),
         cmocka_unit_test(third_failed_start_is_told_and_nothing_loops),
         cmocka_unit_test(question_is_answered_again_and_forgotten_when_unknown),
         cmocka_unit_test(takeover_and_cancel_lose_against_a_mark),
