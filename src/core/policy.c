@@ -47,11 +47,16 @@ bool hx_is_inside_horizon(const struct hx_record *record, const struct hx_now *n
                            HX_ACROSS_COUNTS_AS_OVER);
 }
 
+bool hx_is_resend_declared(const struct hx_contract *contract)
+{
+    return contract->tool_class == HX_CLASS_IDEMPOTENT || contract->tool_class == HX_CLASS_KEYED;
+}
+
 bool hx_may_send_again(const struct hx_record *record, const struct hx_facts *facts,
                        const struct hx_now *now)
 {
     const struct hx_contract *contract = &record->contract;
-    if (!hx_has_attempts_left(record) || !facts->is_same_target)
+    if (!hx_is_resend_declared(contract) || !hx_has_attempts_left(record) || !facts->is_same_target)
         return false;
     /* A key from the gap of a restored ledger: what was sent then had another effect key. */
     if (record->attempt.state == HX_ATTEMPT_NONE)
@@ -61,18 +66,9 @@ bool hx_may_send_again(const struct hx_record *record, const struct hx_facts *fa
     /* Before an idempotent tool is sent the same again, the old transport must be closed, or the
      * two could land in the wrong order. */
     bool is_order_safe = facts->is_sender_gone || contract->is_reorder_safe;
-    switch (contract->tool_class) {
-    case HX_CLASS_IDEMPOTENT:
+    if (contract->tool_class == HX_CLASS_IDEMPOTENT)
         return is_order_safe;
-    case HX_CLASS_KEYED:
-        return hx_is_inside_horizon(record, now);
-    case HX_CLASS_OPAQUE:
-    case HX_CLASS_PROBEABLE:
-    case HX_CLASS_READ_ONLY:
-        return false;
-    }
-    hx_assert(!"tool class");
-    return false;
+    return hx_is_inside_horizon(record, now);
 }
 
 bool hx_is_due(const struct hx_record *record, const struct hx_now *now)

@@ -10,6 +10,12 @@
 /* The dedupe horizon still covers another attempt that starts now: now + time it may take +
  * in-flight bound lies inside it. Only for keyed tools; an undeclared horizon covers nothing. */
 bool hx_is_inside_horizon(const struct hx_record *record, const struct hx_now *now);
+/* How long a tool that says "not now", and no time, is left alone before it is sent to again. */
+enum { HX_REFUSED_WAIT_MS = 1000 };
+
+/* The contract allows, in itself, another attempt with the same effect key: what decides whether
+ * it is worth waiting for a server that can be sent one. */
+bool hx_is_resend_declared(const struct hx_contract *contract);
 /* The contract allows another attempt with the same effect key, to be begun now. */
 bool hx_may_send_again(const struct hx_record *record, const struct hx_facts *facts,
                        const struct hx_now *now);

@@ -8,6 +8,10 @@
 #include <stdio.h>
 
 static const char no_client[] = "The client that made this call is gone.";
+static const char too_many_asks[] =
+    "Too many requests of this server wait for the client's answer. Ask again later.";
+static const char cannot_be_passed[] = "This request cannot be passed to the client: it is longer "
+                                       "than the limit for one message.";
 
 static struct hx_ask *new_ask(struct hx_gateway *gateway, enum hx_ask_kind kind)
 {
@@ -81,7 +85,7 @@ void hx_ask_for_server(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
     enum { ASKS_MAX = 1024 };
     struct hx_buf line;
     if (gateway->is_client_gone || gateway->asks_by_id.count >= ASKS_MAX) {
-        refuse_server(gateway, msg->id.raw, no_client);
+        refuse_server(gateway, msg->id.raw, gateway->is_client_gone ? no_client : too_many_asks);
         return;
     }
     struct hx_ask *ask = new_ask(gateway, HX_ASK_SERVER);
@@ -92,7 +96,7 @@ void hx_ask_for_server(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
     if (hx_rewrite_id(msg, hx_span_cstr(ask->id_text), &line) == 0) {
         hx_send_client(gateway, &line, gateway->next_tag++);
     } else {
-        refuse_server(gateway, msg->id.raw, no_client);
+        refuse_server(gateway, msg->id.raw, cannot_be_passed);
         hx_ask_withdraw(gateway, ask);
     }
     hx_buf_fini(&line);

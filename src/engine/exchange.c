@@ -104,7 +104,8 @@ static void work_rejected(struct hx_work *work, const struct hx_peer_event *even
         refuse_callers(work, event);
     struct hx_event refused = hx_work_make_event(work, HX_EV_REFUSED_TRANSIENT);
     if (event->status == STATUS_TOO_MANY)
-        refused.not_before_ms = event->retry_after_ms > 0 ? event->retry_after_ms : 1000;
+        refused.not_before_ms =
+            event->retry_after_ms > 0 ? event->retry_after_ms : HX_REFUSED_WAIT_MS;
     hx_work_step(work, &refused, NULL);
 }
 

@@ -201,7 +201,7 @@ static void answer_work(struct hx_gateway *gateway, struct hx_route *route,
     if (rule != NULL)
         event.type = rule->is_transient ? HX_EV_REFUSED_TRANSIENT : HX_EV_REFUSED_FINAL;
     if (rule != NULL && rule->is_transient)
-        event.not_before_ms = 1000;
+        event.not_before_ms = HX_REFUSED_WAIT_MS;
     event.outcome = make_outcome(gateway, msg, is_error, work->tool->rules.result_max);
     event.reason = HX_REASON_ANSWERED;
     /* The outcome's bytes are in this line, so the work keeps it; and keeps the ones before, since

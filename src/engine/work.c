@@ -269,8 +269,7 @@ void hx_work_event(struct hx_work *work, enum hx_event_type type)
 void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_gone)
 {
     struct hx_gateway *gateway = work->gateway;
-    enum hx_tool_class tool_class = work->op.durable.contract.tool_class;
-    bool may_resend = tool_class == HX_CLASS_IDEMPOTENT || tool_class == HX_CLASS_KEYED;
+    bool may_resend = hx_is_resend_declared(&work->op.durable.contract);
     if (!hx_work_has_attempt(work)) {
         /* Nothing is heard from the tool any more: it may be all that kept this in memory. */
         hx_work_look_again_later(work);
