@@ -19,7 +19,7 @@ const char *hx_ops_state_sentence(const struct hx_store_found *found)
         return "nothing was sent; a person has to decide";
     case HX_OP_READY:
         return record->is_approved
-                   ? "nothing was sent; it is approved, and the next gateway runs it"
+                   ? "nothing was sent; it is approved, and the next repeat of the call runs it"
                    : "nothing was sent; the next repeat of the call runs it";
     case HX_OP_RUNNING:
         if (found->owner_fact == HX_OWNER_DEAD)

@@ -4,6 +4,7 @@
 from . import (  # noqa: F401
     bytes_exact,
     crash,
+    field_approval,
     field_children,
     field_data,
     field_hang,

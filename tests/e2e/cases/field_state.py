@@ -134,9 +134,7 @@ def orphan_listed(t, w):
 
 @case("048_running_becomes_unknown_with_a_reason")
 def unknown_with_reason(t, w):
-    """After a crash the call in flight is shown as unknown, with a reason (pending approvals: a
-    later issue).
-    """
+    """After a crash the call in flight is shown as unknown, with a reason."""
     client = w.client({"tools": {"slow": {"runs": RELEASED}}})
     client.call("slow", key=KEY + "48")
     t.wait_effects(1)
