@@ -103,6 +103,10 @@ static void write_sentence(struct hx_buf *out, const struct hx_call *call, enum 
     (void)hx_buf_append_cstr(out, rows[answer].sentence);
     if (detail != NULL)
         (void)hx_buf_printf(out, " %s", detail);
+    /* A model that is only told "cancelled" asks again, and the person is asked again. */
+    if (answer == HX_ANSWER_CANCELLED && record != NULL && record->reason == HX_REASON_DENIED)
+        (void)hx_buf_append_cstr(out, " A person refused it: do not make it again unless a person "
+                                      "asks you to.");
     if (answer == HX_ANSWER_OUTCOME_UNKNOWN && record != NULL)
         add_command(out, call, record);
     if (answer == HX_ANSWER_UPSTREAM_UNAVAILABLE)

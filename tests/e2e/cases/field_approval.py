@@ -138,6 +138,8 @@ def several(t, w):
         ran(t, one, 1, "the first again", replayed=True)
         ran(t, two, 2, "the second again", replayed=True)
         cancelled(t, three, ids[2], "the denied one")
+        said = three["content"][0]["text"]
+        t.true("A person refused it" in said, f"what the denied caller was told: {said}")
     t.equal(counts(t, turn), [1, 1, 0], "effects")
     t.equal([op["id"] for op in t.operations()], ids, "operations: nothing new came")
 
@@ -328,6 +330,7 @@ def cancel_of_three(t, w):
     ran(t, client.result(sent), 3, "the one that was sent")
     one, two, three = batch(client, turn, keys)
     cancelled(t, one, ids[0], "the pending one")
+    t.true("A person refused it" not in str(one), "a cancel is no refusal")
     cancelled(t, two, ids[1], "the approved one")
     ran(t, three, 3, "the one that was sent, again", replayed=True)
     t.equal(counts(t, turn), [0, 0, 1], "effects")
