@@ -3,17 +3,20 @@
 again, and checked against the effects file, which did not crash. Needs a build with the option
 crash_points.
 
-Four histories lead to the points: keyed calls of an opaque, an idempotent and a keyed tool, one with
-a result that goes to a file of its own; the recovery of a call whose keeper was killed before; an
-outcome that comes while the ledger is locked by another program, so that it goes to the spool; and
-so many calls that the database's log is folded back.
+Four histories lead to most points: keyed calls of an opaque, an idempotent and a keyed tool, one
+with a result that goes to a file of its own; the recovery of a call whose keeper was killed before;
+an outcome that comes while the ledger is locked by another program, so that it goes to the spool;
+and so many calls that the database's log is folded back. Two more have points of their own: a
+ledger so old that rows go, and a copy that a person takes into use.
 """
 
 import glob
 import json
 import os
 import re
+import shutil
 import sqlite3
+import time
 
 from kit import processes
 from kit.harness import Failure, Skip, test
@@ -28,8 +31,8 @@ RULES = (
     "keyed*: class=keyed effect_key=/effect dedupe_horizon=1h",
 )
 AFTER_THE_SPOOL = ("spool-applied", "spool-emptied")
-# What time alone brings (retention) or a person (hapax ops recover): the store's own tests go there.
-NOT_FROM_HERE = ("sweep-raised", "sweep-removed", "recover-before-commit")
+DAY_MS = 24 * 60 * 60 * 1000
+OLD_MS = 50 * DAY_MS
 TOOLS = ("opaque", "idem", "keyed", "opaque_big")
 VISITS = 3
 
@@ -46,16 +49,18 @@ def key_of(tool, round_name):
     return f"key-of-{tool}-{round_name}"
 
 
+def script_of(tools):
+    big = {"runs": [[{"text": "x" * 300000 + " receipt $RECEIPT"}]]}
+    return {"tools": {tool: big if tool.endswith("big") else {} for tool in tools}}
+
+
 class History:
     """Calls of one round, what their caller was told, and whether that stays true after a crash."""
 
     def __init__(self, t, round_name):
         self.t, self.round, self.told = t, round_name, {}
-        big = [[{"text": "x" * 300000 + " receipt $RECEIPT"}]]
         # Not one tool per round: the effects are told apart by their key argument.
-        self.script = {
-            "tools": {tool: {"runs": big} if tool.endswith("big") else {} for tool in TOOLS}
-        }
+        self.script = script_of(TOOLS)
         self.way = Way(t, "hapax")
         self.argv = self.way.argv(
             self.script, *RULES, ledger=t.path(f"ledger-{round_name}"), orphan="10s"
@@ -231,17 +236,181 @@ def busy(t, point):
     return 1
 
 
+def stop(t, client):
+    client.close_stdin()
+    client.process.wait(15)
+    t.wait(lambda: not processes.marked(t.mark), "everything to be gone")
+
+
+def verify(t, where, finds=b""):
+    status, out, err = t.ops("verify", "--ledger", t.ledger)
+    t.equal(status, 0, f"{where}: exit status of ops verify: {out[-300:]!r} {err[-300:]!r}")
+    t.true(finds in out, f"{where}: ops verify says {out[-300:]!r}")
+
+
+def timed_key(age_ms, number):
+    """A UUIDv7 of then."""
+    text = f"{int(time.time() * 1000) - age_ms:012x}7000{0x8000000000000000 + number:016x}"
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def make_older(t):
+    """As if all that is in the ledger had been done OLD_MS ago, and the ledger used since."""
+    writer = sqlite3.connect(t.database(), isolation_level=None)
+    try:
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute(
+            "UPDATE op SET created = created - ?1, updated = updated - ?1,"
+            " claimed = claimed - ?1, marked = marked - ?1, first_mark = first_mark - ?1,"
+            " settled = settled - ?1, first_sent = iif(key_source = 0, first_sent, created - ?1)",
+            (OLD_MS,),
+        )
+        writer.execute("UPDATE ledger SET created = created - ?1, age_ms = age_ms + ?1", (OLD_MS,))
+        writer.execute("COMMIT")
+    finally:
+        writer.close()
+
+
+def read(t, query):
+    reader = sqlite3.connect(t.database())
+    try:
+        return reader.execute(query).fetchall()
+    finally:
+        reader.close()
+
+
+def rows(t):
+    return dict(read(t, "SELECT CAST(key AS TEXT), state FROM op"))
+
+
+def old_rows(t, point):
+    """Rows go: two whose keys tell their time without a trace, one of them with its result in a
+    file of its own; one with another key leaves a tombstone. None of their calls runs again.
+    """
+    w = Way(t, "hapax")
+    client = w.client(script_of(("charge", "charge_big")))
+    small, big, timeless = timed_key(OLD_MS, 1), timed_key(OLD_MS, 2), "key-without-a-time"
+    asked = {small: "charge", big: "charge_big", timeless: "charge"}
+
+    def ask(asker, key):
+        return asker.result(asker.call(asked[key], {"n": key}, key=key))
+
+    told = {key: ask(client, key)["content"] for key in asked}
+    stop(t, client)
+    make_older(t)
+    verify(t, "before")
+    before = rows(t)
+    ((newest,),) = read(t, "SELECT max(updated, first_sent) FROM op ORDER BY 1 DESC LIMIT 1")
+    killed = RawClient(t, client.argv, env={**t.env, "HAPAX_CRASH_AT": point})
+    killed.initialize()
+    killed.wait_eof(60)  # the sweep waits for half a minute
+    t.wait(lambda: not processes.marked(t.mark), "everything to be gone")
+    t.true(read(t, "SELECT low_water FROM ledger")[0][0] > newest, "the mark is raised first")
+    kept = set()
+    if point == "sweep-raised":
+        t.equal(rows(t), before, f"rows after {point}")
+        verify(t, point)
+        # What is used again stays; the next sweep takes the others.
+        fresh = w.again(client)
+        t.equal(ask(fresh, big).get("content"), told[big], "asked again before the sweep")
+        kept.add(big)
+        t.wait(lambda: small not in rows(t), "the sweep", 60)
+        stop(t, fresh)
+        verify(t, "swept")
+    else:
+        verify(t, point, b"recover removes them")
+    t.equal(set(rows(t)), {timeless} | kept, f"rows after {point}")
+    for life in range(2):
+        fresh = w.again(client)
+        for key in asked:
+            result = ask(fresh, key)
+            if key in kept:
+                t.equal(result.get("content"), told[key], f"{key} in life {life}: result")
+            else:
+                t.equal(code(result), "KEY_EXPIRED", f"{key} in life {life}: {result}")
+        new = fresh.result(fresh.call("charge", {"n": life}, key=f"new-key-{life}"))
+        t.true(not new.get("isError"), f"a new call in life {life}: {new}")
+        stop(t, fresh)
+        verify(t, f"{point}, life {life}")
+    t.equal(len(t.effects()), len(asked) + 2, "effects")
+    for path in t.ledger_files():
+        os.utime(path, (0, 0))  # a young file may belong to a commit that is under way
+    status, out, err = t.ops("recover", "--ledger", t.ledger)
+    t.equal(status, 0, f"exit status of ops recover: {out[-300:]!r} {err[-300:]!r}")
+    _, out, _ = t.ops("verify", "--ledger", t.ledger)
+    t.true(b"recover removes them" not in out, f"ops recover tidied up: {out[-300:]!r}")
+
+
+def copy_in_use(t, point):
+    """`hapax ops recover` on an older copy that was put back."""
+    w = Way(t, "hapax")
+    client = w.client({"tools": {"charge": {}}})
+    known = client.result(client.call(args={"n": 1}, key="key-the-copy-knows"))["content"]
+    stop(t, client)
+    os.makedirs(t.path("backup"))
+    saved = {
+        path: shutil.copy2(path, t.path("backup"))
+        for path in t.ledger_files()
+        if "count" not in path
+    }
+    client = w.again(client)
+    lost = timed_key(0, 1)
+    client.result(client.call(args={"n": 2}, key=lost))
+    stop(t, client)
+    for path in t.ledger_files():
+        if path in saved:
+            shutil.copy2(saved[path], path)
+        elif path.endswith(("-wal", "-shm")):
+            os.unlink(path)
+
+    def recover():
+        return t.ops("recover", "--backup-taken-at", "2020-01-01T00:00:00Z", "--ledger", t.ledger)
+
+    def is_refused():
+        fresh = w.again(client)
+        error = fresh.error(fresh.call(args={"n": 2}, key=lost))
+        t.equal(error["code"], 1503, f"nobody took the copy into use: {error}")
+        stop(t, fresh)
+
+    is_refused()
+    said = t.ops("verify", "--ledger", t.ledger)
+    environment, t.env = t.env, {**t.env, "HAPAX_CRASH_AT": point}
+    status, out, err = recover()
+    t.env = environment
+    t.equal(status, -9, f"exit status of ops recover at the point: {out!r} {err[-300:]!r}")
+    t.equal(t.ops("verify", "--ledger", t.ledger), said, "what ops verify says")
+    is_refused()
+    status, out, err = recover()
+    t.equal(status, 0, f"exit status of ops recover: {out[-300:]!r} {err[-300:]!r}")
+    verify(t, "taken into use")
+    fresh = w.again(client)
+    result = fresh.result(fresh.call(args={"n": 1}, key="key-the-copy-knows"))
+    t.equal(result["content"], known, "a key that the copy knows")
+    result = fresh.result(fresh.call(args={"n": 2}, key=lost))
+    t.equal(code(result), "OUTCOME_UNKNOWN", f"a key from the gap: {result}")
+    t.equal(len(t.effects()), 2, "effects")
+
+
+OF_THEIR_OWN = {
+    "sweep-raised": old_rows,
+    "sweep-removed": old_rows,
+    "recover-before-commit": copy_in_use,
+}
+
+
 def register(point):
     @test("crash", "crash_" + point.replace("-", "_"), needs_hapax=True)
     def killed(t):
         with open(t.surroundings.hapax, "rb") as file:
             if b"HAPAX_CRASH_AT" not in file.read():
                 raise Skip("built without crash_points")
+        if point in OF_THEIR_OWN:
+            OF_THEIR_OWN[point](t, point)
+            return
         reached = ordinary(t, point) + recovery(t, point)
         if not reached and not spool(t, point) and not busy(t, point):
             raise Failure("no history of this test comes to that point")
 
 
 for _point in points():
-    if _point not in NOT_FROM_HERE:
-        register(_point)
+    register(_point)
