@@ -348,6 +348,7 @@ static void judge(struct sim_life *life, const struct hx_rpc_msg *msg)
               sim_short_id(&answer.operation), answer.is_replayed ? " replayed" : "",
               answer.is_joined ? " joined" : "");
     call->answers++;
+    call->replays += answer.is_replayed;
     if (call->answers > call->arrivals)
         sim_fail(sim, "call %u was answered more often than it was made", call->number);
     if (call->cancel_arrived && call->arrivals == 1)

@@ -124,6 +124,61 @@ static void a_request_that_comes_twice_after_a_promise_acts_once(void **state)
     end(sim);
 }
 
+/* Seed 5370: the first copy left it unknown, and a person wants it done again before the second. */
+static void a_request_that_comes_twice_may_run_a_successor(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    sim->contracts[SIM_PAY].timeout_ms = 1000;
+    sim->hosts[3].can_elicit = true;
+    sim->person_says = "leave";
+    sim_host_connect(sim, &sim->hosts[3]);
+    sim_run_for(sim, 500);
+    the_tool_is_silent(-1);
+    uint32_t number = want(sim, 1, SIM_PAY, "");
+    sim_run_for(sim, 3000);
+    assert_int_equal(answers(sim, 1), 1);
+    assert_int_equal(last_row(sim)->state, HX_OP_UNKNOWN);
+    sim->weather.double_send = 1000;
+    sim_host_call(sim, &sim->hosts[3], sim_intent_get(sim, number), false);
+    while (answers(sim, 2) == 0)
+        sim_run_for(sim, 1);
+    assert_int_equal(sim_call_get(sim, 2)->arrivals, 1);
+    the_tool_works();
+    sim->person_says = "again";
+    sim_run_for(sim, 2000);
+    assert_int_equal(answers(sim, 2), 2); /* a note in it would have been judged */
+    assert_int_equal(effects(sim), 1);
+    assert_int_equal(last_row(sim)->generation, 1);
+    assert_int_equal(sim_call_get(sim, 2)->replays, 0);
+    end(sim);
+}
+
+/* Seed 942: what is durable only in the spool is a replay for the second copy. */
+static void a_spooled_outcome_is_replayed(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    sim->weather.double_send = 1000;
+    want(sim, 1, SIM_PAY, "");
+    while (sim->run_count == 0)
+        sim_run_for(sim, 1);
+    hx_memory_ledger_break(sim->ledger, true, false);
+    while (answers(sim, 1) == 0)
+        sim_run_for(sim, 1);
+    assert_int_equal(sim_call_get(sim, 1)->arrivals, 1);
+    assert_int_equal(sim->marks[SIM_SPOOLED], 1);
+    sim_run_for(sim, 1000);
+    assert_int_equal(answers(sim, 1), 2);
+    assert_int_equal(sim->marks[SIM_SPOOLED], 2);
+    assert_int_equal(sim_call_get(sim, 1)->replays, 1); /* the second; the first was its own */
+    assert_int_equal(effects(sim), 1);
+    hx_memory_ledger_break(sim->ledger, false, false);
+    sim_run_for(sim, 3000);
+    assert_int_equal(last_row(sim)->state, HX_OP_SUCCEEDED);
+    end(sim);
+}
+
 /* Seed 30: the receipt of the first answer meets a full disk. */
 static void a_refused_receipt_makes_no_repeat_of_a_wanted_call(void **state)
 {
@@ -356,6 +411,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_that_comes_twice_acts_once),
         cmocka_unit_test(a_request_that_comes_twice_after_a_promise_acts_once),
+        cmocka_unit_test(a_request_that_comes_twice_may_run_a_successor),
+        cmocka_unit_test(a_spooled_outcome_is_replayed),
         cmocka_unit_test(a_refused_receipt_makes_no_repeat_of_a_wanted_call),
         cmocka_unit_test(an_answer_given_a_moment_ago_is_no_lost_one),
         cmocka_unit_test(a_keeper_that_leaves_says_what_became_of_its_answers),
