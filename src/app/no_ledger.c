@@ -2,6 +2,7 @@
 #include "app/no_ledger.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
@@ -85,7 +86,10 @@ struct hx_store *hx_no_ledger_new(const char *reason)
     struct no_ledger *ledger = hx_new(struct no_ledger);
     ledger->store.ops = &ops;
     hx_list_init(&ledger->done);
+    enum { REASON_MAX = 400 };
+    size_t len = strnlen(reason, REASON_MAX);
+    const char *stop = len > 0 && reason[len - 1] == '.' ? "" : ".";
     snprintf(ledger->reason, sizeof(ledger->reason),
-             "%.400s When that is mended, start this server again.", reason);
+             "%.*s%s When that is mended, start this server again.", (int)len, reason, stop);
     return &ledger->store;
 }

@@ -95,6 +95,8 @@ static void class_decides_what_is_sent_again(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hx_contract contract = kit_contract(cases[i].tool_class);
         contract.is_reorder_safe = cases[i].is_reorder_safe;
+        contract.dedupe_horizon_ms = 24 * hour_ms; /* so that the class alone says no */
+        contract.attempts_max = 5;
         struct hx_record record = sent_record(contract);
         struct hx_facts facts = {.is_sender_gone = cases[i].is_sender_gone, .is_same_target = true};
         if (hx_may_send_again(&record, &facts, &now) != cases[i].may)

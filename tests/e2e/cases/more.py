@@ -3,6 +3,7 @@
 matters, people who settle, and a ledger that is not as it should be. Names begin with more_.
 """
 
+import ctypes
 import json
 import os
 import pwd
@@ -679,7 +680,36 @@ def no_ledger(t, w):
     client.result(client.call("look"))
     error = client.error(client.call("charge"))
     t.equal(error["code"], 1503, f"a guarded call: {error}")
+    t.true(". When that is mended" in error["message"], f"sentences: {error}")
     t.equal(len(t.effects("charge")), 0, "effects")
+
+
+@more("a_network_file_system_is_refused")
+def network_file_system(t, w):
+    """A FUSE mount, as sshfs and cloud mounts are. Nobody need serve it: the kernel itself names
+    the kind to whoever is not the mount's own user.
+    """
+    where = t.path("mounted")
+    os.mkdir(where)
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        device = os.open("/dev/fuse", os.O_RDWR)
+    except OSError as fault:
+        raise Skip(f"/dev/fuse: {fault.strerror}") from fault
+    try:
+        options = f"fd={device},rootmode=40000,user_id=65534,group_id=65534"
+        if libc.mount(b"hapax-test", where.encode(), b"fuse", 0, options.encode()) != 0:
+            raise Skip(f"no mount allowed here: {os.strerror(ctypes.get_errno())}")
+        try:
+            client = w.client({"tools": {"charge": {}}}, ledger=where)
+            error = client.error(client.call("charge"))
+            t.equal(error["code"], 1503, f"a guarded call: {error}")
+            t.true("network file system (fuse)" in error["message"], f"message: {error}")
+            t.equal(len(t.effects("charge")), 0, "effects")
+        finally:
+            libc.umount2(where.encode(), 2)
+    finally:
+        os.close(device)
 
 
 @more("end_of_input_is_not_waited_for_without_end")
