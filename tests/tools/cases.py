@@ -242,7 +242,11 @@ test_runner_judges_by_status_when_told = runner_case(
 test_runner_counts_two_groups = runner_case(
     {"a": "echo 1..1; echo 'ok 1 - x'; echo 1..1; echo 'ok 1 - x'"}, 0, "2 passed, 0 failed")
 test_runner_reads_cmocka_skips = runner_case(
-    {"a": "echo 1..2; echo 'ok 1 - x'; echo 'not ok 2 # SKIP y'"}, 0, "1 passed, 0 failed, 1 skipped")
+    {"a": "echo 1..2; echo 'ok 1 - x'; echo 'not ok 2 # SKIP y'"}, 0,
+    "skipped: y", "1 passed, 0 failed, 1 skipped")
+test_runner_names_what_a_counting_program_skips = runner_case(
+    {"a": "echo 'skip: no such parser'; echo '1 passed, 0 failed, 1 skipped'"}, 0,
+    "skipped: no such parser", "1 passed, 0 failed, 1 skipped")
 test_runner_shows_what_failed = runner_case(
     {"a": "echo 1..2; echo 'ok 1 - x'; echo 'not ok 2 - broken_one'; echo '# 1 != 2'; exit 1"},
     1, "# 1 != 2", "not ok: broken_one", "1 passed, 1 failed")

@@ -603,15 +603,20 @@ static void test_fifty_restarts_leave_one_child(void **state)
 static void test_a_dead_child_leaves_the_loop_at_rest(void **state)
 {
     struct fixture fixture;
-    int64_t before_ms;
+    const int64_t turn_ms = 30;
+    bool is_at_rest = false;
 
     (void)state;
     fixture_init(&fixture, "exit", "1");
     fixture_start(&fixture);
     (void)take_closed(&fixture);
-    before_ms = now_ms(&fixture);
-    assert_int_equal(hx_loop_run_once(fixture.kit.loop, 30), 0);
-    assert_true(now_ms(&fixture) - before_ms >= 30);
+    /* What was still on its way may end a turn or two; a descriptor left ready ends every one. */
+    for (int i = 0; i < 10 && !is_at_rest; i++) {
+        int64_t before_ms = now_ms(&fixture);
+        assert_int_equal(hx_loop_run_once(fixture.kit.loop, (int)turn_ms), 0);
+        is_at_rest = now_ms(&fixture) - before_ms >= turn_ms;
+    }
+    assert_true(is_at_rest);
     fixture_fini(&fixture);
 }
 
