@@ -446,6 +446,9 @@ void hx_client_event(struct hx_gateway *gateway, struct hx_peer_event *event)
         hx_delivery_front_gone(gateway);
         hx_gateway_drain(gateway);
         return;
+    case HX_PEER_ENDED:
+    case HX_PEER_EXCHANGE_GONE:
+    case HX_PEER_RESUME:
     case HX_PEER_FIRST_BYTE:
     case HX_PEER_STARTED:
     case HX_PEER_STALLED:

@@ -166,7 +166,7 @@ bool hx_delivery_find_repeated(struct hx_gateway *gateway, const struct hx_call 
 bool hx_delivery_is_live(struct hx_gateway *gateway, const struct hx_id *operation)
 {
     struct hx_downstream *client = gateway->ports.downstream;
-    bool is_reader_alive = !gateway->is_client_gone && client->ops->is_reader_alive(client);
+    bool is_reader_alive = !gateway->is_client_gone && client->ops->is_reader_alive(client, 0);
     hx_list_for_each (node, &gateway->deliveries) {
         const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
         bool is_live =

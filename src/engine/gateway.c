@@ -380,7 +380,7 @@ bool hx_gateway_has_live_waiter(struct hx_gateway *gateway, const struct hx_id *
     /* The ledger learns of a delivery some time after it. Until then its row looks like a lost
      * answer, and an equal call that somebody else wants would be taken for the repeat of it. */
     bool has_waiter = work != NULL && !hx_list_is_empty(&work->calls) && !gateway->is_client_gone &&
-                      client->ops->is_reader_alive(client);
+                      client->ops->is_reader_alive(client, 0);
     return has_waiter || hx_delivery_is_live(gateway, operation);
 }
 

@@ -395,6 +395,9 @@ void hx_link_event(struct hx_gateway *gateway, struct hx_peer_event *event)
     case HX_PEER_TAKEN_BACK:
     case HX_PEER_READER_GONE:
     case HX_PEER_FRONT_GONE:
+    case HX_PEER_ENDED:
+    case HX_PEER_EXCHANGE_GONE:
+    case HX_PEER_RESUME:
     case HX_PEER_RESUME_POINT:
         return;
     }

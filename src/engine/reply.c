@@ -23,7 +23,7 @@ void hx_send_client(struct hx_gateway *gateway, struct hx_buf *line, uint64_t ta
         hx_delivery_fate(gateway, tag, HX_PEER_NOT_SENT);
         return;
     }
-    client->ops->send(client, line, tag);
+    client->ops->send(client, line, &(struct hx_sending){.tag = tag});
     hx_buf_fini(line);
 }
 

@@ -7,6 +7,8 @@
  * Messages are whole lines without their newline. `tag` names one message written by us; every tag
  * handed to `send` ends in exactly one of WRITTEN, NOT_SENT or CUT.
  *
+ * Several upstreams, or several downstreams, may share one inbox: each event names its peer.
+ *
  * Some transports (HTTP) make an exchange of its own of every message. There "the kernel accepted"
  * reads "was handed out by us", and a *request* of which anything was sent ends, after or before
  * its fate, in exactly one of: a MESSAGE or OVERSIZE with `is_answer`, ANSWER_LOST, REJECTED;
@@ -58,7 +60,14 @@ enum hx_peer_event_type {
     HX_PEER_END_OF_INPUT, /* orderly end of the client's requests */
     HX_PEER_TAKEN_BACK,   /* message `tag` was WRITTEN; its reader closed with it (partly) unread */
     HX_PEER_READER_GONE,  /* nothing written from now on can be read */
-    HX_PEER_FRONT_GONE    /* the process that the client started is dead */
+    HX_PEER_FRONT_GONE,   /* the process that the client started is dead */
+    HX_PEER_ENDED,        /* the client has ended its session; nothing can be read any more */
+
+    /* Downstream only, and only of transports with exchanges. */
+    HX_PEER_EXCHANGE_GONE, /* nobody reads the answer on `exchange`, and nobody can come back for it.
+                              It is no cancel. Comes after the fates of what was sent on it */
+    HX_PEER_RESUME /* on `exchange` somebody waits for the answer that was to come on the stream
+                              named `line`, which this process does not know: answer or settle it */
 };
 
 /* Why an answer is lost. None of them says whether the request has acted. */
@@ -73,9 +82,17 @@ enum hx_peer_loss {
     HX_PEER_LOSS_STOPPED     /* we stopped waiting: stop or kill */
 };
 
+struct hx_upstream;
+struct hx_downstream;
+
 struct hx_peer_event {
     struct hx_list node;
     enum hx_peer_event_type type;
+    struct hx_upstream *upstream;     /* whose event this is: one of these two, */
+    struct hx_downstream *downstream; /* set by the adapter */
+    uint64_t
+        exchange; /* downstream MESSAGE, OVERSIZE, EXCHANGE_GONE, RESUME: what answers refer to;
+                          0 = a transport without exchanges */
     uint32_t generation; /* of the upstream process that it came from; 0 for a downstream */
     uint64_t tag; /* of a MESSAGE or OVERSIZE: the request on whose exchange it came, 0 = none */
     uint64_t size;
@@ -94,8 +111,6 @@ struct hx_peer_event {
 
 struct hx_peer_event *hx_peer_event_new(enum hx_peer_event_type type, uint32_t generation);
 struct hx_peer_event *hx_peer_event_free(struct hx_peer_event *event);
-
-struct hx_upstream;
 
 struct hx_upstream_ops {
     /* Starts generation `generation`. STARTED, or CLOSED when it cannot be started. */
@@ -128,27 +143,56 @@ struct hx_upstream_ops {
 struct hx_upstream {
     const struct hx_upstream_ops *ops;
     struct hx_list *inbox; /* of struct hx_peer_event */
+    void *owner;           /* the engine's own */
 };
 
-struct hx_downstream;
+enum hx_sending_kind {
+    HX_SENDING_ANSWER, /* the answer to what came on `exchange`, which ends with it */
+    HX_SENDING_FAULT,  /* the same, and what came was no message of JSON-RPC */
+    HX_SENDING_ASIDE   /* a request or notification that belongs to `exchange`, or to none: 0 */
+};
+
+struct hx_sending {
+    uint64_t tag; /* comes back with its fate; 0 = nobody asks */
+    uint64_t exchange;
+    enum hx_sending_kind kind;
+};
+
+/* What becomes of an exchange that gets no answer. */
+enum hx_settling {
+    HX_SETTLING_TAKEN,    /* it held no request: notifications, answers */
+    HX_SETTLING_NO_STREAM /* RESUME: no such stream is known */
+};
 
 struct hx_downstream_ops {
     /* Takes the content of `line` (a newline is added). */
-    void (*send)(struct hx_downstream *downstream, struct hx_buf *line, uint64_t tag);
+    void (*send)(struct hx_downstream *downstream, struct hx_buf *line,
+                 const struct hx_sending *sending);
     /* Bytes accepted from us but not yet by the kernel. */
     uint64_t (*queued_bytes)(struct hx_downstream *downstream);
-    /* True when an answer written now could still be read: asks the descriptors at this moment. */
-    bool (*is_reader_alive)(struct hx_downstream *downstream);
+    /* True when an answer written now (on `exchange`, where there are such) could still be read:
+     * asks the descriptors at this moment. */
+    bool (*is_reader_alive)(struct hx_downstream *downstream, uint64_t exchange);
     /* Back-pressure: while held, no request is read. */
     void (*hold)(struct hx_downstream *downstream, bool is_held);
     /* Closes both directions at once, so that the client sees the end. Unsent tags get
      * NOT_SENT/CUT. */
     void (*close)(struct hx_downstream *downstream);
+
+    /* What only transports with exchanges have; NULL elsewhere. */
+
+    void (*settle)(struct hx_downstream *downstream, uint64_t exchange, enum hx_settling settling);
+    /* The name under which a client that lost its connection can ask for the answer on `exchange`
+     * again; absent when it cannot. Valid until the next call. */
+    struct hx_span (*stream_name)(struct hx_downstream *downstream, uint64_t exchange);
+    /* That name is kept in the ledger now: the client may be told. */
+    void (*stream_kept)(struct hx_downstream *downstream, uint64_t exchange);
 };
 
 struct hx_downstream {
     const struct hx_downstream_ops *ops;
     struct hx_list *inbox; /* of struct hx_peer_event */
+    void *owner;           /* the engine's own */
 };
 
 #endif

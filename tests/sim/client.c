@@ -36,7 +36,7 @@ static void on_arrival(struct sim *sim, struct sim_event *event)
         if (life->is_paused)
             sim_host_silence(sim, life->number);
     }
-    sim_peer_append(&life->downstream_inbox, HX_PEER_MESSAGE, 0, 0, hx_buf_span(&event->line));
+    sim_downstream_append(life, HX_PEER_MESSAGE, 0, hx_buf_span(&event->line));
 }
 
 static struct sim_event *post(struct sim *sim, uint32_t life_number, struct hx_span line)
@@ -531,18 +531,20 @@ static void on_written(struct sim *sim, struct sim_event *event)
     if (line == NULL || life == NULL)
         return;
     line->is_written = true;
-    sim_peer_append(&life->downstream_inbox, HX_PEER_WRITTEN, 0, event->tag, HX_SPAN_NONE);
+    sim_downstream_append(life, HX_PEER_WRITTEN, event->tag, HX_SPAN_NONE);
 }
 
-static void send_line(struct hx_downstream *downstream, struct hx_buf *bytes, uint64_t tag)
+static void send_line(struct hx_downstream *downstream, struct hx_buf *bytes,
+                      const struct hx_sending *sending)
 {
     struct sim_life *life = life_of(downstream);
     struct sim *sim = life->sim;
     struct sim_host *host = &sim->hosts[life->host];
+    uint64_t tag = sending->tag;
     if (life->is_frozen)
         return;
     if (life->is_closed || life->is_reader_gone) {
-        sim_peer_append(&life->downstream_inbox, HX_PEER_NOT_SENT, 0, tag, HX_SPAN_NONE);
+        sim_downstream_append(life, HX_PEER_NOT_SENT, tag, HX_SPAN_NONE);
         return;
     }
     sim_answer_sent(life, hx_buf_span(bytes));
@@ -562,7 +564,7 @@ static void send_line(struct hx_downstream *downstream, struct hx_buf *bytes, ui
     struct sim_event *event = NULL;
     if (write_ms == 0) {
         line->is_written = true;
-        sim_peer_append(&life->downstream_inbox, HX_PEER_WRITTEN, 0, tag, HX_SPAN_NONE);
+        sim_downstream_append(life, HX_PEER_WRITTEN, tag, HX_SPAN_NONE);
     } else {
         event = sim_after(sim, write_ms, on_written);
         event->a = life->number;
@@ -587,7 +589,7 @@ static uint64_t queued_bytes(struct hx_downstream *downstream)
     return bytes;
 }
 
-static bool is_reader_alive(struct hx_downstream *downstream)
+static bool is_reader_alive(struct hx_downstream *downstream, uint64_t exchange)
 {
     const struct sim_life *life = life_of(downstream);
     return !life->is_closed && !life->is_reader_gone && !life->is_front_dead;
@@ -605,10 +607,9 @@ static void settle_unread(struct sim *sim, struct sim_life *life, bool is_taken_
         if (line->life != life->number)
             continue;
         if (!line->is_written)
-            sim_peer_append(&life->downstream_inbox, HX_PEER_NOT_SENT, 0, line->tag, HX_SPAN_NONE);
+            sim_downstream_append(life, HX_PEER_NOT_SENT, line->tag, HX_SPAN_NONE);
         else if (is_taken_back)
-            sim_peer_append(&life->downstream_inbox, HX_PEER_TAKEN_BACK, 0, line->tag,
-                            HX_SPAN_NONE);
+            sim_downstream_append(life, HX_PEER_TAKEN_BACK, line->tag, HX_SPAN_NONE);
         if (!line->is_written || is_taken_back)
             line_free(line);
     }
@@ -636,7 +637,7 @@ static const struct hx_downstream_ops ops = {
 void sim_downstream_open(struct sim_life *life)
 {
     hx_list_init(&life->downstream_inbox);
-    life->downstream = (struct hx_downstream){&ops, &life->downstream_inbox};
+    life->downstream = (struct hx_downstream){.ops = &ops, .inbox = &life->downstream_inbox};
 }
 
 /* ---- connecting and hanging up ---- */
@@ -719,7 +720,7 @@ static void on_front_gone(struct sim *sim, struct sim_event *event)
 {
     struct sim_life *life = sim_life_find(sim, event->a);
     if (life != NULL)
-        sim_peer_append(&life->downstream_inbox, HX_PEER_FRONT_GONE, 0, 0, HX_SPAN_NONE);
+        sim_downstream_append(life, HX_PEER_FRONT_GONE, 0, HX_SPAN_NONE);
 }
 
 void sim_host_hang_up(struct sim *sim, struct sim_host *host, enum sim_hang_up how)
@@ -742,12 +743,12 @@ void sim_host_hang_up(struct sim *sim, struct sim_host *host, enum sim_hang_up h
         break;
     case SIM_CLOSE_PIPES:
         life->is_reader_gone = true;
-        sim_peer_append(&life->downstream_inbox, HX_PEER_END_OF_INPUT, 0, 0, HX_SPAN_NONE);
+        sim_downstream_append(life, HX_PEER_END_OF_INPUT, 0, HX_SPAN_NONE);
         settle_unread(sim, life, true);
-        sim_peer_append(&life->downstream_inbox, HX_PEER_READER_GONE, 0, 0, HX_SPAN_NONE);
+        sim_downstream_append(life, HX_PEER_READER_GONE, 0, HX_SPAN_NONE);
         break;
     case SIM_END_OF_INPUT:
-        sim_peer_append(&life->downstream_inbox, HX_PEER_END_OF_INPUT, 0, 0, HX_SPAN_NONE);
+        sim_downstream_append(life, HX_PEER_END_OF_INPUT, 0, HX_SPAN_NONE);
         return; /* it still reads */
     }
     sim_host_after_cut(sim, host);

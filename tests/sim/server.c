@@ -9,14 +9,29 @@
 
 enum { LATE_MS = 30000 };
 
-void sim_peer_append(struct hx_list *inbox, enum hx_peer_event_type type, uint32_t generation,
-                     uint64_t tag, struct hx_span line)
+static void append(struct hx_list *inbox, struct hx_peer_event *event, uint64_t tag,
+                   struct hx_span line)
 {
-    struct hx_peer_event *event = hx_peer_event_new(type, generation);
     event->tag = tag;
     if (!hx_span_is_absent(line))
         (void)hx_buf_append_span(&event->line, line);
     hx_list_append(inbox, &event->node);
+}
+
+void sim_upstream_append(struct sim_life *life, enum hx_peer_event_type type, uint32_t generation,
+                         uint64_t tag, struct hx_span line)
+{
+    struct hx_peer_event *event = hx_peer_event_new(type, generation);
+    event->upstream = &life->upstream;
+    append(&life->upstream_inbox, event, tag, line);
+}
+
+void sim_downstream_append(struct sim_life *life, enum hx_peer_event_type type, uint64_t tag,
+                           struct hx_span line)
+{
+    struct hx_peer_event *event = hx_peer_event_new(type, 0);
+    event->downstream = &life->downstream;
+    append(&life->downstream_inbox, event, tag, line);
 }
 
 struct sim_process *sim_process_find(struct sim *sim, uint32_t number)
@@ -40,7 +55,7 @@ static void report(struct sim *sim, const struct sim_process *process, enum hx_p
 {
     struct sim_life *life = sim_life_find(sim, process->life);
     if (life != NULL)
-        sim_peer_append(&life->upstream_inbox, type, process->generation, tag, line);
+        sim_upstream_append(life, type, process->generation, tag, line);
 }
 
 /* ---- what it says ---- */
@@ -402,6 +417,7 @@ static void on_closed(struct sim *sim, struct sim_event *event)
     if (life != NULL) {
         struct hx_peer_event *closed = hx_peer_event_new(HX_PEER_CLOSED, process->generation);
         closed->status = (int)event->tag;
+        closed->upstream = &life->upstream;
         hx_list_append(&life->upstream_inbox, &closed->node);
         life->process = 0;
     }
@@ -513,8 +529,8 @@ static void send_line(struct hx_upstream *upstream, struct hx_buf *line, uint64_
         return;
     }
     if (!is_open || process->is_stalled) {
-        sim_peer_append(&life->upstream_inbox, HX_PEER_NOT_SENT,
-                        process != NULL ? process->generation : 0, tag, HX_SPAN_NONE);
+        sim_upstream_append(life, HX_PEER_NOT_SENT, process != NULL ? process->generation : 0, tag,
+                            HX_SPAN_NONE);
         hx_buf_fini(line);
         return;
     }
@@ -582,7 +598,7 @@ static const struct hx_upstream_ops ops = {
 void sim_upstream_open(struct sim_life *life)
 {
     hx_list_init(&life->upstream_inbox);
-    life->upstream = (struct hx_upstream){&ops, &life->upstream_inbox};
+    life->upstream = (struct hx_upstream){.ops = &ops, .inbox = &life->upstream_inbox};
 }
 
 void sim_processes_free(struct sim *sim)

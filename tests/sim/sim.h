@@ -405,8 +405,10 @@ struct sim_process *sim_process_find(struct sim *sim, uint32_t number);
 /* Ends it; what it wrote is still read, then CLOSED. */
 void sim_process_die(struct sim *sim, struct sim_process *process, int status);
 void sim_processes_free(struct sim *sim);
-void sim_peer_append(struct hx_list *inbox, enum hx_peer_event_type type, uint32_t generation,
-                     uint64_t tag, struct hx_span line);
+void sim_upstream_append(struct sim_life *life, enum hx_peer_event_type type, uint32_t generation,
+                         uint64_t tag, struct hx_span line);
+void sim_downstream_append(struct sim_life *life, enum hx_peer_event_type type, uint64_t tag,
+                           struct hx_span line);
 
 /* ---- client.c ---- */
 

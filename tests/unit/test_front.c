@@ -54,7 +54,7 @@ static void echo_event(struct echo *echo, struct hx_peer_event *event)
 {
     switch ((int)event->type) {
     case HX_PEER_MESSAGE:
-        echo->down->ops->send(echo->down, &event->line, ++echo->tag);
+        echo->down->ops->send(echo->down, &event->line, &(struct hx_sending){.tag = ++echo->tag});
         break;
     case HX_PEER_END_OF_INPUT:
         echo->status = STATUS_END_OF_INPUT;

@@ -105,7 +105,7 @@ static void answer(struct fixture *fixture, size_t len, uint64_t tag)
 {
     struct hx_buf line = process_kit_filled_line(len);
 
-    fixture->down->ops->send(fixture->down, &line, tag);
+    fixture->down->ops->send(fixture->down, &line, &(struct hx_sending){.tag = tag});
     hx_buf_fini(&line);
 }
 
@@ -138,7 +138,7 @@ static void requests_and_answers(enum way way)
     answer(&fixture, 99, 1);
     expect_tag(&fixture, HX_PEER_WRITTEN, 1);
     client_reads(&fixture, 100);
-    assert_true(fixture.down->ops->is_reader_alive(fixture.down));
+    assert_true(fixture.down->ops->is_reader_alive(fixture.down, 0));
     if (way == PIPES)
         close_fd(&fixture.to_us);
     else
@@ -146,7 +146,7 @@ static void requests_and_answers(enum way way)
     process_kit_expect_line(&fixture.kit, HX_PEER_MESSAGE, "last");
     hx_peer_event_free(process_kit_take(&fixture.kit, HX_PEER_END_OF_INPUT));
     /* The end of the requests is not the end of the reader. */
-    assert_true(fixture.down->ops->is_reader_alive(fixture.down));
+    assert_true(fixture.down->ops->is_reader_alive(fixture.down, 0));
     answer(&fixture, 9, 2);
     expect_tag(&fixture, HX_PEER_WRITTEN, 2);
     client_reads(&fixture, 10);
@@ -167,7 +167,7 @@ static void reader_leaves_in_silence(enum way way)
 
     fixture_init(&fixture, way);
     client_leaves(&fixture);
-    assert_false(fixture.down->ops->is_reader_alive(fixture.down));
+    assert_false(fixture.down->ops->is_reader_alive(fixture.down, 0));
     hx_peer_event_free(process_kit_take(&fixture.kit, HX_PEER_READER_GONE));
     answer(&fixture, 10, 1);
     expect_tag(&fixture, HX_PEER_NOT_SENT, 1);
@@ -347,12 +347,12 @@ static void test_a_dead_front_is_no_reader(void **state)
 
     (void)state;
     fixture_init(&fixture, PIPES);
-    assert_true(fixture.down->ops->is_reader_alive(fixture.down));
+    assert_true(fixture.down->ops->is_reader_alive(fixture.down, 0));
     close_fd(&fixture.life);
     /* Asked at this moment, before any event was seen. */
-    assert_false(fixture.down->ops->is_reader_alive(fixture.down));
+    assert_false(fixture.down->ops->is_reader_alive(fixture.down, 0));
     hx_peer_event_free(process_kit_take(&fixture.kit, HX_PEER_FRONT_GONE));
-    assert_false(fixture.down->ops->is_reader_alive(fixture.down));
+    assert_false(fixture.down->ops->is_reader_alive(fixture.down, 0));
     fixture_fini(&fixture);
 }
 

@@ -21,6 +21,7 @@ struct hx_peer_event *hx_http_exchange_tell(struct hx_http_exchange *exchange,
     struct hx_peer_event *event = hx_peer_event_new(type, exchange->generation);
 
     event->tag = exchange->tag;
+    event->upstream = &exchange->client->upstream;
     hx_list_append(exchange->client->upstream.inbox, &event->node);
     return event;
 }

@@ -24,6 +24,7 @@ struct hx_peer_event *hx_http_client_tell(struct hx_http_client *client,
     struct hx_peer_event *event = hx_peer_event_new(type, client->generation);
 
     event->tag = tag;
+    event->upstream = &client->upstream;
     hx_list_append(client->upstream.inbox, &event->node);
     return event;
 }

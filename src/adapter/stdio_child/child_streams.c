@@ -20,7 +20,8 @@ struct hx_peer_event *hx_child_streams_append(struct hx_child_streams *streams,
     struct hx_peer_event *event = hx_peer_event_new(type, streams->generation);
 
     event->tag = tag;
-    hx_list_append(streams->inbox, &event->node);
+    event->upstream = streams->upstream;
+    hx_list_append(streams->upstream->inbox, &event->node);
     return event;
 }
 
@@ -237,7 +238,7 @@ void hx_child_streams_init(struct hx_child_streams *streams, struct hx_loop *loo
                            const struct hx_child_streams_options *options)
 {
     *streams = (struct hx_child_streams){.loop = loop,
-                                         .inbox = options->inbox,
+                                         .upstream = options->upstream,
                                          .input_fd = -1,
                                          .output_fd = -1,
                                          .error_fd = -1,

@@ -17,9 +17,9 @@
 
 struct hx_child_streams {
     struct hx_loop *loop;
-    struct hx_list *inbox;
-    uint32_t generation; /* of the events */
-    int input_fd;        /* -1 = closed; our ends, none of which blocks */
+    struct hx_upstream *upstream; /* whose events these are */
+    uint32_t generation;          /* of the events */
+    int input_fd;                 /* -1 = closed; our ends, none of which blocks */
     int output_fd;
     int error_fd;
     struct hx_loop_fd *input_watch;
@@ -38,7 +38,7 @@ struct hx_child_streams {
 };
 
 struct hx_child_streams_options {
-    struct hx_list *inbox;
+    struct hx_upstream *upstream;
     size_t message_max_bytes;
     int64_t stall_timeout_ms;
     void (*output_ended)(void *arg);

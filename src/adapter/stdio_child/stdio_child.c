@@ -353,7 +353,7 @@ struct hx_upstream *hx_stdio_child_new(struct hx_loop *loop, struct hx_list *inb
     child->group_timer = hx_loop_timer_new(loop, group_due, child);
     hx_child_streams_init(
         &child->streams, loop,
-        &(struct hx_child_streams_options){.inbox = inbox,
+        &(struct hx_child_streams_options){.upstream = &child->upstream,
                                            .message_max_bytes = options->message_max_bytes,
                                            .stall_timeout_ms = options->stall_timeout_ms,
                                            .output_ended = output_ended,

@@ -53,6 +53,7 @@ static struct hx_peer_event *append(struct front *front, enum hx_peer_event_type
     struct hx_peer_event *event = hx_peer_event_new(type, 0);
 
     event->tag = tag;
+    event->downstream = &front->downstream;
     hx_list_append(front->downstream.inbox, &event->node);
     return event;
 }
@@ -264,16 +265,17 @@ static void life_ready(void *arg, unsigned events)
 
 /* --- the port --- */
 
-static void send_line(struct hx_downstream *downstream, struct hx_buf *line, uint64_t tag)
+static void send_line(struct hx_downstream *downstream, struct hx_buf *line,
+                      const struct hx_sending *sending)
 {
     struct front *front = front_of(downstream);
 
     if (front->out_fd < 0) {
         hx_buf_fini(line);
-        append(front, HX_PEER_NOT_SENT, tag);
+        append(front, HX_PEER_NOT_SENT, sending->tag);
         return;
     }
-    hx_outgoing_add(&front->outgoing, line, tag);
+    hx_outgoing_add(&front->outgoing, line, sending->tag);
     write_some(front);
 }
 
@@ -282,9 +284,10 @@ static uint64_t queued_bytes(struct hx_downstream *downstream)
     return front_of(downstream)->outgoing.queued_bytes;
 }
 
-static bool is_reader_alive(struct hx_downstream *downstream)
+static bool is_reader_alive(struct hx_downstream *downstream, uint64_t exchange)
 {
     const struct front *front = front_of(downstream);
+    (void)exchange;
 
     if (front->is_front_gone || front->out_fd < 0 || !is_open_at_far_end(front->out_fd))
         return false;
