@@ -64,11 +64,11 @@ enum hx_peer_event_type {
     HX_PEER_ENDED,        /* the client has ended its session; nothing can be read any more */
 
     /* Downstream only, and only of transports with exchanges. */
-    /* Nobody reads the answer on `exchange`, and nobody can come back for it. It is no cancel. Comes
-     * after the fates of what was sent on it. */
+    /* Nobody reads the answer on `exchange`, and nobody can come back for it. It is no cancel.
+     * Comes after the fates of what was sent on it. */
     HX_PEER_EXCHANGE_GONE,
-    /* On `exchange` somebody waits for the answer that was to come on the stream named `line`, which
-     * this process does not know: answer or settle it. */
+    /* On `exchange` somebody waits for the answer that was to come on the stream named `line`,
+     * which this process does not know: answer or settle it. */
     HX_PEER_RESUME
 };
 
