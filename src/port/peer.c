@@ -15,6 +15,7 @@ struct hx_peer_event *hx_peer_event_new(enum hx_peer_event_type type, uint32_t g
     hx_buf_init(&event->line, LINE_MAX_BYTES);
     hx_buf_init(&event->stderr_tail, LINE_MAX_BYTES);
     hx_buf_init(&event->challenge, LINE_MAX_BYTES);
+    hx_buf_init(&event->key, LINE_MAX_BYTES);
     return event;
 }
 
@@ -25,6 +26,7 @@ struct hx_peer_event *hx_peer_event_free(struct hx_peer_event *event)
         hx_buf_fini(&event->line);
         hx_buf_fini(&event->stderr_tail);
         hx_buf_fini(&event->challenge);
+        hx_buf_fini(&event->key);
     }
     return hx_free(event);
 }

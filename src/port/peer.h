@@ -109,6 +109,8 @@ struct hx_peer_event {
     struct hx_buf line;        /* owned by the event */
     struct hx_buf stderr_tail; /* CLOSED: the last lines of standard error, owned by the event */
     struct hx_buf challenge;   /* REJECTED: WWW-Authenticate, owned by the event */
+    struct hx_buf key;         /* downstream MESSAGE: the header Idempotency-Key as it came, owned */
+    uint32_t key_count;        /* how often it stood there; 0 without headers */
 };
 
 struct hx_peer_event *hx_peer_event_new(enum hx_peer_event_type type, uint32_t generation);

@@ -6,18 +6,34 @@
  *     struct hx_http_front *front = hx_http_front_new(loop, web, &options);
  *     each turn: hx_http_front_turn(front);      takes the web's events and appends to two inboxes:
  *         of peer events, for the engine: MESSAGE, WRITTEN, EXCHANGE_GONE, RESUME, ENDED ...
- *         of front events, for the application:
+ *         of front events, for the application, which takes these first:
  *             SESSION_NEW     a client wants to begin: make an engine session of `downstream`
  *             SESSION_ASKED   a session that this process does not know: look in the ledger, then
  *                             hx_http_front_adopt or hx_http_front_refuse
- *             OTHER           a path that is none of MCP's: answer `exchange` through the web port
+ *             OTHER           a path outside `mcp_path`: answer `exchange` through the web port,
+ *                             with tag 0
  *     when the engine is done with a session: hx_http_front_forget(front, downstream)
+ *     before the loop waits, turn until nothing comes: an answer may have its fate at once.
  *
  * Refused here, without asking the engine: path, method, Origin, Host, credentials, Accept,
  * Content-Type, MCP-Protocol-Version, the session of another principal.
  *
  * The answer to `initialize` carries the session's id; the engine sends it only when the session
  * stands in the ledger. A message leaves as JSON or as an event stream, by need.
+ *
+ * What is worth knowing beyond port/peer.h:
+ *
+ *  - A body is handed on with line ends between its tokens made spaces: the engine may cut it up
+ *    and pass the pieces on as lines.
+ *  - A client that was told an event id can come back for a stream (GET with Last-Event-ID); then a
+ *    message that it may not have is written again. Its fate waits for that, or for stream_keep_ms.
+ *    A message that was TAKEN_BACK and is written to a client that came back is WRITTEN once more.
+ *  - Ids are told at once, unless the engine asks for `stream_name` when it gets the message: then
+ *    only after `stream_kept`, so that nobody comes back for what a crash has forgotten.
+ *  - An ASIDE without an open exchange goes to the session's GET stream, else to a POST stream that
+ *    is open, else it waits in a queue.
+ *  - ENDED comes for DELETE, and for a session whose `initialize` was answered with an error, or
+ *    whose client left before that answer. No message of it comes after; forget it.
  *
  * Threads: everything here belongs to the loop thread.
  */
@@ -64,15 +80,18 @@ struct hx_http_front_options {
     struct hx_rand *rand;
     struct hx_list *peer_inbox;  /* of struct hx_peer_event */
     struct hx_list *front_inbox; /* of struct hx_http_front_event */
+    const char *mcp_path;        /* endpoints are at this path and below it; the rest is OTHER */
     const char *const *origins;  /* allowed besides those of this host; NULL-terminated, or NULL */
     const char *const *hosts; /* allowed besides localhost and addresses of loopback; "*" = all */
     size_t message_max_bytes;
     uint32_t sessions_max;
     uint32_t sessions_per_principal_max;
-    uint32_t queue_messages_max; /* kept for a session's next stream */
-    int64_t stream_after_ms;     /* an answer that takes longer comes as an event stream */
-    int64_t stream_keep_ms;      /* events kept for a client that lost its stream */
-    int64_t retry_ms;            /* told to clients: when to come back to a stream */
+    uint32_t queue_messages_max;  /* kept for a session's next stream */
+    int64_t stream_after_ms;      /* an answer that takes longer comes as an event stream */
+    int64_t stream_keep_ms;       /* events kept for a client that lost its stream */
+    size_t stream_keep_bytes_max; /* of all streams of a session together */
+    int64_t retry_ms;             /* told to clients: when to come back to a stream */
+    int64_t taken_back_within_ms; /* the web's own, or more */
     /* Who has this Authorization header (absent = none)? False: 401 with `WWW-Authenticate`. */
     bool (*authenticate)(void *context, struct hx_span authorization, bool is_local,
                          struct hx_http_caller *ret_caller);
@@ -104,6 +123,19 @@ void hx_http_front_forget(struct hx_http_front *front, struct hx_downstream *dow
                           bool is_over);
 /* Ends every stream in order, so that the web can drain. */
 void hx_http_front_drain(struct hx_http_front *front);
+
+/* What was refused or dropped, for metrics. */
+struct hx_http_front_counts {
+    uint64_t refused;               /* requests answered here with 4xx or 5xx */
+    uint64_t dropped_notifications; /* from a full queue */
+    uint64_t dropped_requests;      /* the same; each was told NOT_SENT */
+    uint64_t dropped_events;        /* kept ones, over stream_keep_bytes_max */
+    uint64_t resumed;               /* streams that a client came back for, known here */
+    uint64_t resumes_asked;         /* the same, put to the engine */
+    uint64_t sessions;              /* now */
+    uint64_t streams;               /* now, of all kinds */
+};
+struct hx_http_front_counts hx_http_front_counts(const struct hx_http_front *front);
 
 struct hx_http_front_event *hx_http_front_event_free(struct hx_http_front_event *event);
 
