@@ -71,7 +71,35 @@ enum hx_store_kind {
     HX_STORE_NOTE,
     /* Reads the outcome's bytes of row `record.id`, wherever they are, into `payload`: absent when
      * they are gone. STALE = no such row. */
-    HX_STORE_PAYLOAD
+    HX_STORE_PAYLOAD,
+
+    /* What a restart must not lose besides the operations. These use the union below, and no
+     * `records`. A PUT of something longer than its maximum is NOT_DONE. */
+
+    /* Keeps `session`, in the place of the one of that key, all but its `created`; STALE when that
+     * one belongs to another tenant or principal. Synced: the id is told to the client after it. */
+    HX_STORE_SESSION_PUT,
+    /* Reads the session of `session.key` into `session`; STALE = there is none (any more). */
+    HX_STORE_SESSION_GET,
+    /* The session of `session.key` was used: its `last_seen` rises to that of `session`. STALE =
+     * there is none; it does not come back by this. Not synced. */
+    HX_STORE_SESSION_TOUCH,
+    /* Forgets the session of `session.key` and its streams; STALE = there is none. Synced: an id
+     * that was given up never opens anything again. */
+    HX_STORE_SESSION_END,
+    /* Keeps `stream`, in the place of the one of that session and name; STALE when the session or
+     * the operation has no row. Not synced. May be submitted behind the INSERT of its operation and
+     * committed with it; when that is not DONE, neither is this. */
+    HX_STORE_STREAM_PUT,
+    /* Reads the stream of `stream.session` and `.name` into `stream`; STALE = none, or its session
+     * ended, or the operation's outcome went by age. */
+    HX_STORE_STREAM_GET,
+    /* Keeps `resume`, in the place of the operation's earlier one; STALE when the operation has no
+     * row, or `resume.attempt` is not its present attempt. Not synced. */
+    HX_STORE_RESUME_PUT,
+    /* Reads the newest resume point of operation `resume.op` into `resume`, whichever attempt it is
+     * of; STALE = none. */
+    HX_STORE_RESUME_GET
 };
 
 enum hx_store_result { HX_STORE_DONE, HX_STORE_STALE, HX_STORE_NOT_DONE };
@@ -86,6 +114,15 @@ enum hx_owner_fact {
 };
 
 enum { HX_STORE_TWINS_MAX = 256, HX_STORE_NOTE_MAX = 2048, HX_STORE_INLINE_MAX = 256 * 1024 };
+
+/* In bytes. */
+enum {
+    HX_STORE_SESSION_TEXT_MAX = 1024, /* tenant, principal, endpoint, revision: each */
+    HX_STORE_INITIALIZE_MAX = 256 * 1024,
+    HX_STORE_STREAM_NAME_MAX = 64,
+    HX_STORE_STREAM_REQUEST_MAX = 1024,
+    HX_STORE_RESUME_MAX = 8 * 1024
+};
 
 struct hx_store_found {
     struct hx_record record;
@@ -120,6 +157,35 @@ struct hx_store_touch {
     struct hx_id holder;
 };
 
+/* A session of a client over HTTP. It goes when it ends, or was not used for a while (a setting of
+ * the adapter). */
+struct hx_store_session {
+    struct hx_digest key; /* SHA-256 of its id; the id itself is never stored */
+    struct hx_span tenant;
+    struct hx_span principal;
+    struct hx_span endpoint;
+    struct hx_span revision;
+    struct hx_span initialize; /* the client's message */
+    struct hx_wall created;
+    struct hx_wall last_seen;
+};
+
+/* A stream on which one request of a session is answered, and from which its client may read on. It
+ * goes with its session, or when the payload of its operation goes by age. */
+struct hx_store_stream {
+    struct hx_digest session;
+    struct hx_span name;
+    struct hx_span request_id; /* raw, as the client wrote it */
+    struct hx_id op;
+};
+
+/* What an HX_PEER_RESUME_POINT told. It goes when the payload of its operation goes by age. */
+struct hx_store_resume {
+    struct hx_id op;
+    uint32_t attempt;
+    struct hx_span text;
+};
+
 struct hx_store_request {
     struct hx_list node;
     enum hx_store_kind kind;
@@ -145,6 +211,13 @@ struct hx_store_request {
     uint32_t scan_limit;
     struct hx_store_touch touch;
     struct hx_span note; /* a JSON object, at most HX_STORE_NOTE_MAX bytes: {"at","what",…} */
+
+    /* In; of a GET its key is in and the rest out, absent and zero unless DONE. By kind. */
+    union {
+        struct hx_store_session session;
+        struct hx_store_stream stream;
+        struct hx_store_resume resume;
+    };
 
     /* Out. */
     enum hx_store_result result;
@@ -180,7 +253,6 @@ struct hx_store_ops {
     struct hx_wall (*low_water)(struct hx_store *store);
     /* NULL while guarded calls may be taken; else why not (restored copy, I/O error, ...). */
     const char *(*refusal)(struct hx_store *store);
-    /* What is missing from a restored ledger, as last read. */
     /* What may be missing since an older copy was restored; the rule is the core's. */
     struct hx_gap (*gap)(struct hx_store *store);
     /* Finishes what is in flight, gives up ownership, frees, also the requests that were not taken.
@@ -200,9 +272,13 @@ bool hx_store_kind_writes(enum hx_store_kind kind);
 bool hx_store_kind_is_synced(enum hx_store_kind kind);
 /* A zeroed place behind the records found so far; NULL when the arena is exhausted. */
 struct hx_store_found *hx_store_request_add(struct hx_store_request *request) HX_MUST_CHECK;
+/* What makes a PUT impossible, as a sentence; NULL when nothing does. */
+const char *hx_store_request_flaw(const struct hx_store_request *request);
 /* Forgets results, for a request that is run again. */
 void hx_store_request_forget(struct hx_store_request *request);
-/* Copies `from` with everything its spans point at; false when the arena is exhausted. */
+/* Copy `from` with everything its spans point at; false when the arena is exhausted. */
+bool hx_store_session_copy(struct hx_arena *arena, const struct hx_store_session *from,
+                           struct hx_store_session *ret_session) HX_MUST_CHECK;
 bool hx_record_copy(struct hx_arena *arena, const struct hx_record *from,
                     struct hx_record *ret_record) HX_MUST_CHECK;
 

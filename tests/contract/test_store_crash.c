@@ -92,7 +92,8 @@ static void sweep(struct world *world, struct shared *shared)
     shared->is_swept = true;
     int rc = hx_ledger_open(&ledger, &world->options, &nobody);
     hx_assert(rc == 0);
-    rc = hx_sweep_step(&position, &ledger, &aftermath);
+    while ((rc = hx_sweep_step(&position, &ledger, &aftermath)) == HX_SWEEP_MORE) {
+    }
     hx_assert(rc == 0);
     hx_aftermath_fini(&aftermath);
     hx_ledger_close(&ledger);

@@ -15,11 +15,26 @@ struct hx_memory_row {
     bool is_hot;
 };
 
-/* A row as it was before an unsynced change. Such changes touch no span. */
+/* A session, stream or resume point. It never changes: a newer one takes its place. */
+struct hx_memory_kept {
+    struct hx_list node;
+    enum hx_store_kind put; /* the kind that makes one of this family */
+    struct hx_arena arena;  /* of its spans */
+    union {
+        struct hx_store_session session;
+        struct hx_store_stream stream;
+        struct hx_store_resume resume;
+    };
+};
+
+/* What an unsynced change undoes: a row as it was before (such changes touch no span), or what was
+ * put and what it replaced. */
 struct hx_memory_undo {
     struct hx_list node;
     size_t index;
     struct hx_memory_row before;
+    struct hx_memory_kept *put; /* NULL = a row */
+    struct hx_memory_kept *replaced;
 };
 
 struct hx_memory_spooled {
@@ -40,6 +55,7 @@ struct hx_memory_ledger {
     struct hx_memory_row *rows; /* rowid = index + 1 */
     size_t row_count;
     size_t row_capacity;
+    struct hx_list kept;     /* of hx_memory_kept */
     struct hx_list unsynced; /* of hx_memory_undo, oldest first */
     size_t unsynced_count;
     struct hx_list spool;  /* of hx_memory_spooled */
@@ -88,5 +104,9 @@ void hx_memory_find(struct hx_memory_store *store, struct hx_store_request *requ
 void hx_memory_spool_apply(struct hx_memory_ledger *ledger, const struct hx_id *owner);
 void hx_memory_synced(struct hx_memory_ledger *ledger);
 void hx_memory_row_fini(struct hx_memory_row *row);
+
+/* Runs a request about a session, stream or resume point. */
+void hx_memory_run_kept(struct hx_memory_store *store, struct hx_store_request *request);
+struct hx_memory_kept *hx_memory_kept_free(struct hx_memory_kept *kept);
 
 #endif

@@ -35,8 +35,11 @@ void hx_memory_row_fini(struct hx_memory_row *row)
 
 void hx_memory_synced(struct hx_memory_ledger *ledger)
 {
-    for (struct hx_list *node; (node = hx_list_take_first(&ledger->unsynced)) != NULL;)
-        hx_free(hx_container_of(node, struct hx_memory_undo, node));
+    for (struct hx_list *node; (node = hx_list_take_first(&ledger->unsynced)) != NULL;) {
+        struct hx_memory_undo *undo = hx_container_of(node, struct hx_memory_undo, node);
+        hx_memory_kept_free(undo->replaced);
+        hx_free(undo);
+    }
     ledger->unsynced_count = 0;
 }
 
@@ -367,6 +370,16 @@ void hx_memory_run(struct hx_memory_store *store, struct hx_store_request *reque
         return;
     case HX_STORE_PAYLOAD:
         run_payload(store, request);
+        return;
+    case HX_STORE_SESSION_PUT:
+    case HX_STORE_SESSION_GET:
+    case HX_STORE_SESSION_TOUCH:
+    case HX_STORE_SESSION_END:
+    case HX_STORE_STREAM_PUT:
+    case HX_STORE_STREAM_GET:
+    case HX_STORE_RESUME_PUT:
+    case HX_STORE_RESUME_GET:
+        hx_memory_run_kept(store, request);
         return;
     }
 }

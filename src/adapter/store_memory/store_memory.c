@@ -202,6 +202,7 @@ struct hx_memory_ledger *hx_memory_ledger_new(struct hx_clock *clock)
 {
     struct hx_memory_ledger *ledger = hx_new(struct hx_memory_ledger);
     ledger->clock = clock;
+    hx_list_init(&ledger->kept);
     hx_list_init(&ledger->unsynced);
     hx_list_init(&ledger->spool);
     hx_list_init(&ledger->stores);
@@ -220,6 +221,8 @@ struct hx_memory_ledger *hx_memory_ledger_free(struct hx_memory_ledger *ledger)
         hx_arena_fini(&entry->arena);
         hx_free(entry);
     }
+    for (struct hx_list *node; (node = hx_list_take_first(&ledger->kept)) != NULL;)
+        hx_memory_kept_free(hx_container_of(node, struct hx_memory_kept, node));
     for (struct hx_list *node; (node = hx_list_take_first(&ledger->transports_gone)) != NULL;)
         hx_free(hx_container_of(node, struct hx_memory_transport, node));
     for (size_t i = 0; i < ledger->row_count; i++)
@@ -234,7 +237,12 @@ void hx_memory_ledger_lose_unsynced(struct hx_memory_ledger *ledger, size_t surv
     while (ledger->unsynced_count > survivors) {
         struct hx_list *newest = ledger->unsynced.prev;
         struct hx_memory_undo *undo = hx_container_of(newest, struct hx_memory_undo, node);
-        ledger->rows[undo->index] = undo->before;
+        if (undo->put == NULL)
+            ledger->rows[undo->index] = undo->before;
+        else
+            hx_memory_kept_free(undo->put);
+        if (undo->replaced != NULL)
+            hx_list_append(&ledger->kept, &undo->replaced->node);
         hx_list_unlink(newest);
         hx_free(undo);
         ledger->unsynced_count--;

@@ -5,6 +5,7 @@
 
 #include "adapter/store_sqlite/blob.h"
 #include "adapter/store_sqlite/find.h"
+#include "adapter/store_sqlite/kept.h"
 #include "base/crash.h"
 
 enum { DOUBT_WAIT_MIN_MS = 20, DOUBT_WAIT_MAX_MS = 1000 };
@@ -131,6 +132,15 @@ static int run_one(struct hx_ledger *ledger, struct hx_store_request *request,
         return HX_TRACE(run_touch(ledger, request, aftermath));
     case HX_STORE_NOTE:
         return HX_TRACE(run_note(ledger, request));
+    case HX_STORE_SESSION_PUT:
+    case HX_STORE_SESSION_GET:
+    case HX_STORE_SESSION_TOUCH:
+    case HX_STORE_SESSION_END:
+    case HX_STORE_STREAM_PUT:
+    case HX_STORE_STREAM_GET:
+    case HX_STORE_RESUME_PUT:
+    case HX_STORE_RESUME_GET:
+        return HX_TRACE(hx_kept_run(ledger, request));
     case HX_STORE_SPOOL:
         break;
     }
@@ -159,6 +169,22 @@ static void fail_all(struct hx_list *batch)
         fail(request_of(at));
 }
 
+/* Whether the batch writes what leaves no history, and no history line of another request would
+ * speak for it. */
+static bool needs_proof(const struct hx_list *batch)
+{
+    bool is_needed = false;
+    hx_list_for_each (at, batch) {
+        const struct hx_store_request *request = request_of(at);
+        if (request->result != HX_STORE_DONE)
+            continue;
+        if (request->kind == HX_STORE_INSERT || request->kind == HX_STORE_UPDATE)
+            return false;
+        is_needed |= hx_kept_is(request->kind) && hx_store_kind_writes(request->kind);
+    }
+    return is_needed;
+}
+
 enum attempt { ATTEMPT_DONE, ATTEMPT_NOT_BEGUN, ATTEMPT_FAILED, ATTEMPT_IN_DOUBT };
 
 /* One transaction of the whole list. NOT_BEGUN and FAILED: nothing happened, for the reason in the
@@ -168,6 +194,7 @@ static enum attempt attempt_batch(struct hx_batcher *batcher, struct hx_list *ba
 {
     struct hx_ledger *ledger = batcher->ledger;
     hx_aftermath_reset(&batcher->aftermath);
+    batcher->is_proved = false;
     if (hx_ledger_begin(ledger, kind) != 0)
         return ATTEMPT_NOT_BEGUN;
     hx_list_for_each (at, batch) {
@@ -179,6 +206,11 @@ static enum attempt attempt_batch(struct hx_batcher *batcher, struct hx_list *ba
             hx_assert(kind != HX_TXN_SYNCED);
             return attempt_batch(batcher, batch, HX_TXN_SYNCED);
         }
+        return ATTEMPT_FAILED;
+    }
+    batcher->is_proved = needs_proof(batch);
+    if (batcher->is_proved && hx_kept_prove(ledger) < 0) {
+        hx_ledger_rollback(ledger);
         return ATTEMPT_FAILED;
     }
     /* A claim that met a row is such a one. Where a spool was applied the sync is owed all the
@@ -199,8 +231,9 @@ static enum attempt attempt_batch(struct hx_batcher *batcher, struct hx_list *ba
 static int is_in_history(struct hx_ledger *ledger, const struct hx_store_request *request,
                          struct hx_wall when, int *ret_rc)
 {
-    struct hx_row_head head;
-    *ret_rc = hx_row_head(ledger, &request->record.id, &head);
+    struct hx_row_head head = {0};
+    bool is_own_log = request->kind == HX_STORE_NOTE && hx_id_is_nil(&request->record.id);
+    *ret_rc = is_own_log ? 1 : hx_row_head(ledger, &request->record.id, &head);
     if (*ret_rc < 0 || request->result != HX_STORE_DONE)
         return -1;
     if (request->kind == HX_STORE_INSERT)
@@ -243,10 +276,12 @@ static int read_back(struct hx_batcher *batcher, struct hx_list *batch, struct h
     if (rc != 0)
         return HX_E_STORE;
     int proof = -1;
+    if (batcher->is_proved)
+        rc = proof = hx_kept_is_proved(ledger);
     hx_list_for_each (at, batch) {
-        proof = is_in_history(ledger, request_of(at), when, &rc);
         if (proof >= 0 || rc < 0)
             break;
+        proof = is_in_history(ledger, request_of(at), when, &rc);
     }
     hx_ledger_rollback(ledger);
     *ret_is_done = proof == 1;
@@ -365,6 +400,20 @@ static void write_blobs(struct hx_batcher *batcher, struct hx_list *batch,
     }
 }
 
+/* Before the transaction, so that they do not hurt their neighbours. */
+static void turn_away(struct hx_list *batch, struct hx_list *ret_failed)
+{
+    hx_list_for_each_safe (at, batch) {
+        const char *flaw = hx_store_request_flaw(request_of(at));
+        if (flaw == NULL)
+            continue;
+        (void)HX_RAISE(HX_E_LIMIT, "%s", flaw);
+        fail(request_of(at));
+        hx_list_unlink(at);
+        hx_list_append(ret_failed, at);
+    }
+}
+
 static void drop_vain_blobs(struct hx_batcher *batcher, struct hx_list *batch)
 {
     hx_list_for_each (at, batch) {
@@ -430,6 +479,7 @@ bool hx_batch_run(struct hx_batcher *batcher, struct hx_list *batch)
         hx_list_init(&failed);
         while (!hx_list_is_empty(&rest) && request_of(rest.next)->kind != HX_STORE_SPOOL)
             hx_list_append(&run, hx_list_take_first(&rest));
+        turn_away(&run, &failed);
         write_blobs(batcher, &run, &failed);
         hx_list_splice(batch, &failed);
         if (!hx_list_is_empty(&run))

@@ -14,6 +14,7 @@
 struct hx_batcher {
     struct hx_ledger *ledger;
     struct hx_aftermath aftermath;
+    bool is_proved; /* the present transaction wrote a proof: see kept.h */
     /* Waits a little while the fate of a commit cannot be known; false = the store is being closed.
      * */
     bool (*wait)(void *context, int64_t ms);

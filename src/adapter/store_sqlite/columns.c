@@ -173,7 +173,7 @@ static int bind_bytes_or_null(sqlite3_stmt *stmt, int at, const uint8_t *bytes, 
     return sqlite3_bind_blob64(stmt, at, bytes, len, SQLITE_STATIC);
 }
 
-static int bind_span(sqlite3_stmt *stmt, int at, struct hx_span span, bool is_text)
+int hx_column_bind_span(sqlite3_stmt *stmt, int at, struct hx_span span, bool is_text)
 {
     if (hx_span_is_absent(span))
         return sqlite3_bind_null(stmt, at);
@@ -254,10 +254,10 @@ static int bind_column(sqlite3_stmt *stmt, int *index, const struct column *colu
     case KIND_TEXT:
     case KIND_BYTES:
         memcpy(&span, at, sizeof(span));
-        return bind_span(stmt, (*index)++, span, column->kind == KIND_TEXT);
+        return hx_column_bind_span(stmt, (*index)++, span, column->kind == KIND_TEXT);
     case KIND_CHARS:
         span = hx_span(at, strnlen(at, column->limit));
-        return bind_span(stmt, (*index)++, span.len > 0 ? span : HX_SPAN_NONE, true);
+        return hx_column_bind_span(stmt, (*index)++, span.len > 0 ? span : HX_SPAN_NONE, true);
     case KIND_BOOT:
         rc = boots->number(boots->context, (const struct hx_boot *)at, &number);
         return rc < 0 ? HX_TRACE(rc) : sqlite3_bind_int64(stmt, (*index)++, number);
@@ -305,7 +305,8 @@ static bool load_fixed_bytes(sqlite3_stmt *stmt, int at, char *to, int len)
     return true;
 }
 
-static int load_span(sqlite3_stmt *stmt, int at, struct hx_arena *arena, struct hx_span *ret_span)
+int hx_column_load_span(sqlite3_stmt *stmt, int at, struct hx_arena *arena,
+                        struct hx_span *ret_span)
 {
     *ret_span = HX_SPAN_NONE;
     if (sqlite3_column_type(stmt, at) == SQLITE_NULL)
@@ -342,7 +343,7 @@ static int load_column(sqlite3_stmt *stmt, int *index, const struct column *colu
     case KIND_TEXT:
     case KIND_BYTES: {
         struct hx_span span;
-        int rc = load_span(stmt, (*index)++, arena, &span);
+        int rc = hx_column_load_span(stmt, (*index)++, arena, &span);
         memcpy(to, &span, sizeof(span));
         return HX_TRACE(rc);
     }

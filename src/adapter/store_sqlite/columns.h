@@ -46,6 +46,12 @@ int hx_columns_bind(sqlite3_stmt *stmt, int *index, const struct hx_record *reco
 int hx_columns_load(sqlite3_stmt *stmt, int *index, struct hx_arena *arena,
                     struct hx_record *ret_record, const struct hx_boots *boots);
 
+/* One span as text or blob; an absent one is NULL. Borrowed until the statement is reset. */
+int hx_column_bind_span(sqlite3_stmt *stmt, int at, struct hx_span span, bool is_text);
+/* A copy of it in `arena`. */
+int hx_column_load_span(sqlite3_stmt *stmt, int at, struct hx_arena *arena,
+                        struct hx_span *ret_span) HX_MUST_CHECK;
+
 /* The same values as plain bytes, for the spool: everything but the fixed part. */
 void hx_columns_pack(struct hx_buf *bytes, const struct hx_record *record);
 /* False when `bytes` is too short or wrong; consumes what it reads. */

@@ -82,6 +82,7 @@ struct hx_ledger {
     } contract_cache[HX_LEDGER_CONTRACTS_CACHED];
     unsigned contract_next;
 
+    uint64_t proof_number;      /* of the newest proof that this process wrote: see kept.h */
     uint32_t reserved;          /* claims of ours that may still bring an outcome */
     uint32_t reserved_at_begin; /* restored by a rollback */
     bool is_restored_copy;      /* found at opening, until recover */

@@ -60,6 +60,7 @@ static int read_row(struct hx_ledger *ledger, sqlite3_stmt *stmt, struct old_row
                       (arguments_place != HX_BYTES_NONE && arguments_place != HX_BYTES_GONE);
     row.is_hot = sqlite3_column_int(stmt, 14) != 0;
     row.is_told_pending = sqlite3_column_int(stmt, 15) != 0;
+    row.has_payload |= sqlite3_column_int(stmt, 16) != 0; /* a stream or resume point */
     int rc = hx_ledger_contract(ledger, sqlite3_column_int64(stmt, 9), &row.contract);
     *ret_row = row;
     return HX_TRACE(rc);
@@ -232,7 +233,8 @@ static int remove_rows(struct hx_ledger *ledger, struct found_rows *found,
     return 0;
 }
 
-int hx_sweep_step(struct hx_sweep *sweep, struct hx_ledger *ledger, struct hx_aftermath *aftermath)
+static int sweep_rows(struct hx_sweep *sweep, struct hx_ledger *ledger,
+                      struct hx_aftermath *aftermath)
 {
     struct found_rows found = {.after = sweep->after};
     int rc = hx_ledger_begin(ledger, HX_TXN_READ);
@@ -247,6 +249,31 @@ int hx_sweep_step(struct hx_sweep *sweep, struct hx_ledger *ledger, struct hx_af
         rc = remove_rows(ledger, &found, aftermath);
     if (rc < 0)
         return HX_TRACE(rc);
-    sweep->after = found.has_more ? found.after : 0;
+    sweep->after = found.after;
     return found.has_more ? HX_SWEEP_MORE : 0;
+}
+
+static int sweep_stage(struct hx_sweep *sweep, struct hx_ledger *ledger,
+                       struct hx_aftermath *aftermath)
+{
+    switch (sweep->stage) {
+    case HX_SWEEP_ROWS:
+        return HX_TRACE(sweep_rows(sweep, ledger, aftermath));
+    case HX_SWEEP_SESSIONS:
+        return HX_TRACE(hx_sweep_sessions(sweep, ledger));
+    case HX_SWEEP_STREAMS:
+        return HX_TRACE(hx_sweep_streams(sweep, ledger));
+    }
+    return 0;
+}
+
+int hx_sweep_step(struct hx_sweep *sweep, struct hx_ledger *ledger, struct hx_aftermath *aftermath)
+{
+    int rc = sweep_stage(sweep, ledger, aftermath);
+    if (rc != 0)
+        return HX_TRACE(rc);
+    bool is_last = sweep->stage == HX_SWEEP_STREAMS;
+    sweep->stage = is_last ? HX_SWEEP_ROWS : (enum hx_sweep_stage)(sweep->stage + 1);
+    sweep->after = 0;
+    return is_last ? 0 : HX_SWEEP_MORE;
 }

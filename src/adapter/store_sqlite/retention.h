@@ -5,21 +5,30 @@
  * The low-water mark is raised and committed before any row goes, so that a key whose row is gone
  * is answered as expired and never runs again. Rows age by the ledger's own clock, which counts
  * monotonic time: a jumping wall clock cannot make one go. Rows that are open, unknown or disputed
- * never go.
+ * never go. Streams and resume points go with the payload of their operation, sessions when nobody
+ * used them for a while.
  */
 #ifndef HX_ADAPTER_STORE_SQLITE_RETENTION_H
 #define HX_ADAPTER_STORE_SQLITE_RETENTION_H
 
 #include "adapter/store_sqlite/rows.h"
 
+enum hx_sweep_stage { HX_SWEEP_ROWS, HX_SWEEP_SESSIONS, HX_SWEEP_STREAMS };
+
 struct hx_sweep {
-    int64_t after; /* row up to which this round has looked */
+    enum hx_sweep_stage stage;
+    int64_t after; /* row or session up to which this stage has looked */
 };
 
 enum { HX_SWEEP_MORE = 1 };
 
-/* Looks at a bounded number of rows. 0 at the end of a round, HX_SWEEP_MORE, or negative. */
+/* Looks at a bounded number of rows. 0 at the end of a round, HX_SWEEP_MORE, or negative. Begin
+ * with a zeroed one. */
 int hx_sweep_step(struct hx_sweep *sweep, struct hx_ledger *ledger,
                   struct hx_aftermath *aftermath) HX_MUST_CHECK;
+
+/* Stages of it. 0 at their end, HX_SWEEP_MORE, or negative. */
+int hx_sweep_sessions(struct hx_sweep *sweep, struct hx_ledger *ledger) HX_MUST_CHECK;
+int hx_sweep_streams(struct hx_sweep *sweep, struct hx_ledger *ledger) HX_MUST_CHECK;
 
 #endif

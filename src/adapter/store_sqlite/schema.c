@@ -78,7 +78,33 @@ static const char version_1[] =
     "  attempt_state INTEGER NOT NULL, earlier INTEGER NOT NULL, text TEXT,"
     "  PRIMARY KEY(op, seq)) WITHOUT ROWID;";
 
-static const char *const steps[HX_SCHEMA_VERSION] = {version_1};
+/* What must not outlive a row goes with it by triggers, so that it does so also when a process of
+ * version 1 that had the ledger open goes on beside us and removes the row. None of them is in the
+ * way of a claim or an outcome: no such statement deletes a row or sets `arguments_place`.
+ *
+ * A session's number is never used again, so the streams of one that ended, which are no longer
+ * found, may be taken away bit by bit. */
+static const char version_2[] =
+    "CREATE TABLE session("
+    "  number INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL UNIQUE,"
+    "  tenant TEXT, principal TEXT, endpoint TEXT, revision TEXT,"
+    "  created INTEGER NOT NULL, last_seen INTEGER NOT NULL, used_age INTEGER NOT NULL);"
+    "CREATE TABLE session_message(session INTEGER PRIMARY KEY, initialize BLOB NOT NULL);"
+    "CREATE TABLE stream("
+    "  session INTEGER NOT NULL, name BLOB NOT NULL, op INTEGER NOT NULL, request_id BLOB,"
+    "  PRIMARY KEY(session, name)) WITHOUT ROWID;"
+    "CREATE INDEX stream_op ON stream(op);"
+    "CREATE TABLE resume("
+    "  op INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, text BLOB NOT NULL);"
+    "CREATE TABLE proof(owner BLOB PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE TRIGGER session_gone AFTER DELETE ON session BEGIN"
+    "  DELETE FROM session_message WHERE session = old.number; END;"
+    "CREATE TRIGGER op_gone AFTER DELETE ON op BEGIN"
+    "  DELETE FROM stream WHERE op = old.row; DELETE FROM resume WHERE op = old.row; END;"
+    "CREATE TRIGGER op_payload_gone AFTER UPDATE OF arguments_place ON op BEGIN"
+    "  DELETE FROM stream WHERE op = old.row; DELETE FROM resume WHERE op = old.row; END;";
+
+static const char *const steps[HX_SCHEMA_VERSION] = {version_1, version_2};
 
 const char *hx_schema_step(int from)
 {

@@ -26,6 +26,7 @@ struct hx_store_sqlite_options {
     bool (*is_transport_gone)(void *context, const char *transport);
     void *transport_context;
     int64_t lock_wait_ms; /* before an intent; 0 = 2,000 */
+    int64_t session_idle_ms; /* sessions unused for so long go; 0 = 7 days */
     bool allow_any_filesystem;
     const char *vfs_name; /* test seam; NULL = the default */
     /* Test seam: so many commits happen, and their answers are lost. NULL = none. */

@@ -161,6 +161,37 @@ static int check_references(struct verify *verify)
     return HX_TRACE(rc);
 }
 
+/* Streams of a session that is not there belong to one that ended, and are on their way out. */
+static int check_kept(struct verify *verify)
+{
+    static const struct {
+        const char *sql;
+        const char *prefix;
+    } checks[] = {
+        {"SELECT number || ' has a key of ' || length(key) || ' bytes, and should have 32' FROM"
+         " session WHERE length(key) <> 32",
+         "Session "},
+        {"SELECT 'initialize message belongs to session ' || session || ', which is not there'"
+         " FROM session_message WHERE session NOT IN (SELECT number FROM session)",
+         "An "},
+        {"SELECT 'stream of session ' || session || ' belongs to row ' || op || ', which is not"
+         " there' FROM stream WHERE op NOT IN (SELECT row FROM op)",
+         "A "},
+        {"SELECT 'resume point belongs to row ' || op || ', which is not there' FROM resume WHERE"
+         " op NOT IN (SELECT row FROM op)",
+         "A "},
+        {"SELECT 'resume point of row ' || op.row || ' is of attempt ' || resume.attempt || ', and"
+         " there were ' || op.attempt FROM resume JOIN op ON op.row = resume.op WHERE"
+         " resume.attempt > op.attempt",
+         "The "},
+    };
+    int rc = 0;
+    progress(verify, "sessions and streams", 0);
+    for (size_t i = 0; rc == 0 && i < sizeof(checks) / sizeof(checks[0]); i++)
+        rc = tell_each(verify, checks[i].sql, checks[i].prefix);
+    return HX_TRACE(rc);
+}
+
 bool hx_inspect_is_blob_named(struct hx_inspect *inspect, const char *name, int *ret_rc)
 {
     struct hx_id id;
@@ -248,8 +279,8 @@ static int check_facts(struct verify *verify)
 int hx_inspect_verify(struct hx_inspect *inspect, const struct hx_verify_listener *listener,
                       struct hx_verify_report *ret_report)
 {
-    static int (*const stages[])(struct verify * verify) = {check_database, check_rows,
-                                                            check_references, check_blobs};
+    static int (*const stages[])(struct verify * verify) = {
+        check_database, check_rows, check_references, check_kept, check_blobs};
     struct verify verify = {.inspect = inspect, .listener = listener};
     int rc = hx_inspect_begin(inspect);
     if (rc < 0)
