@@ -231,8 +231,21 @@ static int next_assignment(struct hx_span *rest, const char *pattern, struct hx_
     return 0;
 }
 
-static int set_in_rule(struct hx_settings *settings, struct hx_tool_rule *rule, struct hx_span name,
-                       struct hx_span value, struct hx_complaint *complaint)
+struct hx_tool_rule *hx_settings_rule_new(struct hx_settings *settings, struct hx_span text)
+{
+    struct hx_tool_rule *rule = hx_arena_alloc(&settings->arena, sizeof(*rule));
+    struct hx_span pattern = hx_arena_dup(&settings->arena, text);
+    if (!rule || hx_span_is_absent(pattern))
+        return NULL;
+    memset(rule, 0, sizeof(*rule));
+    rule->pattern = pattern.ptr;
+    rule->prefix_len = strcspn(rule->pattern, "*?");
+    rule->is_exact = rule->prefix_len == pattern.len;
+    return rule;
+}
+
+int hx_settings_rule_set(struct hx_settings *settings, struct hx_tool_rule *rule,
+                         struct hx_span name, struct hx_span value, struct hx_complaint *complaint)
 {
     struct hx_complaint inner;
     char where[160];
@@ -263,6 +276,15 @@ static bool is_weaker(const struct hx_tool_rule *a, const struct hx_tool_rule *b
     return a->prefix_len <= b->prefix_len;
 }
 
+void hx_settings_rule_add(struct hx_settings *settings, struct hx_tool_rule *rule)
+{
+    struct hx_tool_rule **link = &settings->rules;
+    while (*link && is_weaker(*link, rule))
+        link = &(*link)->next;
+    rule->next = *link;
+    *link = rule;
+}
+
 int hx_settings_add_rule(struct hx_settings *settings, struct hx_span text,
                          struct hx_complaint *complaint)
 {
@@ -277,14 +299,9 @@ int hx_settings_add_rule(struct hx_settings *settings, struct hx_span text,
                            "--tool '%.*s' is not a rule; write 'PATTERN: name=value ...', such as "
                            "--tool 'get_*: class=read_only'",
                            (int)(text.len < 100 ? text.len : 100), text.ptr);
-    struct hx_tool_rule *rule = hx_arena_alloc(&settings->arena, sizeof(*rule));
-    struct hx_span pattern = hx_arena_dup(&settings->arena, hx_span(text.ptr, colon));
-    if (!rule || hx_span_is_absent(pattern))
+    struct hx_tool_rule *rule = hx_settings_rule_new(settings, hx_span(text.ptr, colon));
+    if (!rule)
         return hx_complain(complaint, "the settings are too long");
-    memset(rule, 0, sizeof(*rule));
-    rule->pattern = pattern.ptr;
-    rule->prefix_len = strcspn(rule->pattern, "*?");
-    rule->is_exact = rule->prefix_len == pattern.len;
 
     struct hx_span rest = hx_span(text.ptr + colon + 1, text.len - colon - 1);
     for (skip_spaces(&rest); rest.len > 0; skip_spaces(&rest)) {
@@ -292,18 +309,14 @@ int hx_settings_add_rule(struct hx_settings *settings, struct hx_span text,
         struct hx_span value;
         int rc = next_assignment(&rest, rule->pattern, &name, &value, complaint);
         if (rc == 0)
-            rc = set_in_rule(settings, rule, name, value, complaint);
+            rc = hx_settings_rule_set(settings, rule, name, value, complaint);
         if (rc != 0)
             return rc;
     }
     if (rule->values.declared == 0)
         return hx_complain(complaint, "the rule for '%s' sets nothing; write '%s: name=value'",
                            rule->pattern, rule->pattern);
-    struct hx_tool_rule **link = &settings->rules;
-    while (*link && is_weaker(*link, rule))
-        link = &(*link)->next;
-    rule->next = *link;
-    *link = rule;
+    hx_settings_rule_add(settings, rule);
     return 0;
 }
 

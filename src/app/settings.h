@@ -187,6 +187,13 @@ int hx_settings_set(struct hx_settings *settings, struct hx_span name, struct hx
 /* `rule` is "PATTERN: name=value name=value"; values with spaces stand in quotes. */
 int hx_settings_add_rule(struct hx_settings *settings, struct hx_span rule,
                          struct hx_complaint *complaint) HX_MUST_CHECK;
+/* The same in steps, for a reader that knows where each value stands. A rule that is not added is
+ * forgotten with the settings; NULL when there is no more room. */
+struct hx_tool_rule *hx_settings_rule_new(struct hx_settings *settings, struct hx_span pattern);
+int hx_settings_rule_set(struct hx_settings *settings, struct hx_tool_rule *rule,
+                         struct hx_span name, struct hx_span value,
+                         struct hx_complaint *complaint) HX_MUST_CHECK;
+void hx_settings_rule_add(struct hx_settings *settings, struct hx_tool_rule *rule);
 /* Refuses combinations that would break a promise or could never do what they say. */
 int hx_settings_check(const struct hx_settings *settings,
                       struct hx_complaint *complaint) HX_MUST_CHECK;

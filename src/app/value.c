@@ -147,7 +147,7 @@ static int parse_pointer(const struct hx_setting_row *row, struct hx_span text,
     return parse_text(row, text, arena, slot, complaint);
 }
 
-/* Splits at commas; a backslash keeps the byte behind it. Returns the next item and moves *rest. */
+/* Splits at commas. Returns the next item and moves *rest. */
 static struct hx_span next_item(struct hx_span *rest)
 {
     size_t end = 0;

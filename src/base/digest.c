@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/digest.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include "base/alloc.h"
@@ -63,6 +64,14 @@ struct hx_digest hx_hasher_end(struct hx_hasher *hasher)
 bool hx_digest_eq(const struct hx_digest *a, const struct hx_digest *b)
 {
     return memcmp(a->bytes, b->bytes, HX_DIGEST_SIZE) == 0;
+}
+
+unsigned hx_digest_eq_secret(const struct hx_digest *a, const struct hx_digest *b)
+{
+    /* Of the library, and not inlined, so no compiler makes an early exit of it. It gives an or of
+     * bytes, 0 to 255, which the shift turns into 1 for 0 and 0 for all others. */
+    unsigned difference = (unsigned)CRYPTO_memcmp(a->bytes, b->bytes, HX_DIGEST_SIZE);
+    return (difference - 1) >> (sizeof(difference) * 8 - 1);
 }
 
 void hx_hex_encode(const uint8_t *bytes, size_t len, char *ret_hex)

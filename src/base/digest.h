@@ -31,6 +31,9 @@ void hx_hasher_add_field(struct hx_hasher *hasher, struct hx_span bytes);
 struct hx_digest hx_hasher_end(struct hx_hasher *hasher);
 
 bool hx_digest_eq(const struct hx_digest *a, const struct hx_digest *b);
+/* The same in a time that tells nothing of where they differ; 1 or 0, to be used without a branch.
+ */
+unsigned hx_digest_eq_secret(const struct hx_digest *a, const struct hx_digest *b);
 /* Lower-case hex into HX_DIGEST_HEX_SIZE bytes. */
 void hx_digest_hex(const struct hx_digest *digest, char *ret_text);
 /* `hex` gets 2*len+1 bytes. */
