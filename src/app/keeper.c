@@ -192,29 +192,51 @@ static void meet_neighbours(struct keeper *keeper)
 
 static struct hx_gateway_options gateway_options(struct keeper *keeper)
 {
-    static const enum hx_hints hints[] = {HX_HINTS_READ_ONLY, HX_HINTS_TRUST, HX_HINTS_IGNORE};
     const struct hx_settings *settings = keeper->settings;
     return (struct hx_gateway_options){
-        .tenant = HX_SPAN_LIT("local"),
-        .principal = hx_span_cstr(keeper->principal),
-        .server = hx_span_cstr(keeper->server_name),
         .ops_options = hx_span_cstr(keeper->ops_options),
-        .hints = hints[settings->hints - HX_CHOICE_hints_READ_ONLY],
-        .is_key_principal_scoped = settings->key_scope == HX_CHOICE_key_scope_PRINCIPAL,
-        .is_sep3182_strict = settings->sep3182 == HX_CHOICE_sep3182_STRICT,
+        .ends_with_client = true,
         .message_max = (size_t)settings->message_max,
         .orphan_timeout_ms = settings->tool.orphan_timeout,
-        .stuck_timeout_ms = settings->stuck_timeout,
-        .start_timeout_ms = settings->start_timeout,
         .waiters_max = 256,
         .requests_max = 16384,
         .request_bytes_max = (uint64_t)256 * 1024 * 1024,
         .queue_max = 1024 * 1024,
-        .rules_for = rules_for,
         .tell_max = (enum hx_tell)hx_settings_log_options(settings).level,
         .tell = tell,
+        .context = keeper,
+    };
+}
+
+/* One was made at the start, so that what is wrong with it is said at once. */
+static struct hx_upstream *give_upstream(void *context)
+{
+    struct keeper *keeper = context;
+    return keeper->upstream;
+}
+
+static void keep_upstream(void *context, struct hx_upstream *upstream)
+{
+    (void)context; /* freed at the end */
+    (void)upstream;
+}
+
+static struct hx_server_options server_options(struct keeper *keeper)
+{
+    static const enum hx_hints hints[] = {HX_HINTS_READ_ONLY, HX_HINTS_TRUST, HX_HINTS_IGNORE};
+    const struct hx_settings *settings = keeper->settings;
+    return (struct hx_server_options){
+        .name = hx_span_cstr(keeper->server_name),
+        .hints = hints[settings->hints - HX_CHOICE_hints_READ_ONLY],
+        .is_key_principal_scoped = settings->key_scope == HX_CHOICE_key_scope_PRINCIPAL,
+        .is_sep3182_strict = settings->sep3182 == HX_CHOICE_sep3182_STRICT,
+        .stuck_timeout_ms = settings->stuck_timeout,
+        .start_timeout_ms = settings->start_timeout,
+        .rules_for = rules_for,
         .is_predecessor_draining = is_predecessor_draining,
         .relay = relay,
+        .make_upstream = give_upstream,
+        .free_upstream = keep_upstream,
         .context = keeper,
     };
 }
@@ -355,13 +377,21 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
         .clock = &keeper->clock.clock,
         .rand = hx_rand_os(),
         .store = keeper->store,
-        .upstream = keeper->upstream,
-        .downstream = keeper->downstream,
+        .upstream_inbox = &keeper->upstream_inbox,
+        .downstream_inbox = &keeper->downstream_inbox,
         .neighbours = keeper->neighbours,
     };
     keeper->gateway = hx_gateway_new(&options, &ports);
+    struct hx_server_options server = server_options(keeper);
+    struct hx_session_options client = {
+        .server = hx_server_new(keeper->gateway, &server),
+        .downstream = keeper->downstream,
+        .tenant = HX_SPAN_LIT("local"),
+        .principal = hx_span_cstr(keeper->principal),
+    };
+    struct hx_session *session = hx_session_new(keeper->gateway, &client);
     turn_until_done(keeper);
-    bool was_served = hx_gateway_had_server(keeper->gateway);
+    bool was_served = hx_session_had_server(session);
     release(keeper);
     return was_served ? HX_EXIT_DONE : HX_EXIT_FAILED;
 }

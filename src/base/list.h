@@ -48,6 +48,12 @@ static inline struct hx_list *hx_list_first(const struct hx_list *head)
     return hx_list_is_empty(head) ? NULL : head->next;
 }
 
+/* Last node, or NULL. */
+static inline struct hx_list *hx_list_last(const struct hx_list *head)
+{
+    return hx_list_is_empty(head) ? NULL : head->prev;
+}
+
 /* Unlinks and returns the first node, or NULL. */
 static inline struct hx_list *hx_list_take_first(struct hx_list *head)
 {

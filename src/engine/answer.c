@@ -40,6 +40,11 @@ static const char *const types[HX_ANSWER_COUNT] = {
 #include "tables/errors.def"
 };
 
+int64_t hx_answer_code(enum hx_answer answer)
+{
+    return rows[answer].jsonrpc_code;
+}
+
 enum { RETRY_AFTER_MS = 2000, POLL_AFTER_MS = 10000 };
 
 static bool is_new_key_allowed(enum hx_answer answer)
@@ -110,7 +115,7 @@ static void write_sentence(struct hx_buf *out, const struct hx_call *call, enum 
     if (answer == HX_ANSWER_OUTCOME_UNKNOWN && record != NULL)
         add_command(out, call, record);
     if (answer == HX_ANSWER_UPSTREAM_UNAVAILABLE)
-        hx_link_write_end(&call->gateway->link, out);
+        hx_link_write_end(call->session->link, out);
 }
 
 static void write_tool_result(struct hx_buf *line, const struct hx_call *call,
@@ -246,12 +251,11 @@ static int write_outcome(struct hx_buf *line, struct hx_call *call, const struct
 
 static void end_call(struct hx_call *call, struct hx_buf *line, struct hx_delivery_note *note)
 {
-    struct hx_gateway *gateway = call->gateway;
     struct hx_request *request = call->request;
     request->call = NULL;
     call->request = NULL;
     hx_call_forget(call);
-    hx_reply_line(gateway, request, line, note);
+    hx_reply_line(request, line, note);
 }
 
 /* Codes that the caller is owed more for later: he may come back for as long as the payload is
@@ -296,13 +300,13 @@ void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx
         hx_buf_reset(&line);
         (void)write_own_answer(&line, call, HX_ANSWER_RESULT_UNAVAILABLE, record, NULL);
     }
-    /* What failed even then is not sent: see hx_send_client. */
+    /* What failed even then is not sent: see reply.c. */
     struct hx_delivery_note *note = NULL;
     if (is_promise(answer)) {
         note_promise(call, record);
-        hx_delivery_remember(gateway, call, record);
+        hx_delivery_remember(call, record);
     } else if (hx_op_state_is_final(record->state)) {
-        note = hx_delivery_new(gateway, call, record);
+        note = hx_delivery_new(call, record);
     }
     hx_tell(gateway, HX_TELL_INFO, "answered", "answer=%s execution=%s replayed=%d joined=%d",
             hx_answer_name(answer), hx_op_state_name(record->state), call->is_replayed,

@@ -13,47 +13,51 @@ static const char too_many_asks[] =
 static const char cannot_be_passed[] = "This request cannot be passed to the client: it is longer "
                                        "than the limit for one message.";
 
-static struct hx_ask *new_ask(struct hx_gateway *gateway, enum hx_ask_kind kind)
+static struct hx_ask *new_ask(struct hx_session *session, enum hx_ask_kind kind)
 {
     struct hx_ask *ask = hx_new(struct hx_ask);
+    ask->session = session;
     ask->kind = kind;
-    snprintf(ask->id_text, sizeof(ask->id_text), "\"hx-%s-%llu\"", gateway->ask_secret,
-             (unsigned long long)gateway->next_ask++);
+    snprintf(ask->id_text, sizeof(ask->id_text), "\"hx-%s-%llu\"", session->ask_secret,
+             (unsigned long long)session->next_ask++);
     hx_buf_init(&ask->id_key, HX_RPC_ID_MAX + 16);
     hx_buf_init(&ask->raw_id, HX_RPC_ID_MAX + 16);
     struct hx_rpc_id id = hx_rpc_id_parse(hx_span_cstr(ask->id_text));
     hx_rpc_id_key(&id, &ask->id_key);
-    hx_list_append(&gateway->asks, &ask->node);
-    hx_map_insert(&gateway->asks_by_id, &ask->by_id, hx_buf_span(&ask->id_key));
+    hx_list_append(&session->asks, &ask->node);
+    hx_map_insert(&session->asks_by_id, &ask->by_id, hx_buf_span(&ask->id_key));
     return ask;
 }
 
-void hx_ask_withdraw(struct hx_gateway *gateway, struct hx_ask *ask)
+void hx_ask_withdraw(struct hx_ask *ask)
 {
+    struct hx_session *session = ask->session;
     if (ask->kind == HX_ASK_SERVER)
-        gateway->server_asks--;
+        session->link->server_asks--;
     if (ask->work != NULL)
         ask->work->ask = NULL;
     hx_list_unlink(&ask->node);
-    hx_map_remove(&gateway->asks_by_id, &ask->by_id);
+    hx_map_remove(&session->asks_by_id, &ask->by_id);
     hx_buf_fini(&ask->id_key);
     hx_buf_fini(&ask->raw_id);
     hx_free(ask);
 }
 
-struct hx_ask *hx_ask_find(struct hx_gateway *gateway, const struct hx_rpc_id *id)
+struct hx_ask *hx_ask_find(struct hx_session *session, const struct hx_rpc_id *id)
 {
     struct hx_buf key;
     hx_buf_init(&key, HX_RPC_ID_MAX + 16);
     hx_rpc_id_key(id, &key);
-    struct hx_map_node *node = hx_map_find(&gateway->asks_by_id, hx_buf_span(&key));
+    struct hx_map_node *node = hx_map_find(&session->asks_by_id, hx_buf_span(&key));
     hx_buf_fini(&key);
     return node ? hx_container_of(node, struct hx_ask, by_id) : NULL;
 }
 
-struct hx_ask *hx_ask_find_server(struct hx_gateway *gateway, const struct hx_rpc_id *server_id)
+struct hx_ask *hx_ask_find_server(struct hx_link *link, const struct hx_rpc_id *server_id)
 {
-    hx_list_for_each (node, &gateway->asks) {
+    if (link->session == NULL)
+        return NULL;
+    hx_list_for_each (node, &link->session->asks) {
         struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
         struct hx_rpc_id id = hx_rpc_id_parse(hx_buf_span(&ask->raw_id));
         if (ask->kind == HX_ASK_SERVER && hx_rpc_id_eq(&id, server_id))
@@ -63,54 +67,72 @@ struct hx_ask *hx_ask_find_server(struct hx_gateway *gateway, const struct hx_rp
 }
 
 /* Nobody is left to answer the server: it is told so at once, so that it can finish its work. */
-static void refuse_server(struct hx_gateway *gateway, struct hx_span raw_id, const char *reason)
+static void refuse_server(struct hx_link *link, struct hx_span raw_id, const char *reason)
 {
     struct hx_buf line;
-    hx_buf_init(&line, gateway->options.message_max);
-    if (hx_rewrite_build_error(&line, raw_id, false, -32603, hx_span_cstr(reason), HX_SPAN_NONE) ==
-        0)
-        hx_link_send(gateway, &line, 0);
+    hx_buf_init(&line, link->gateway->options.message_max);
+    if (hx_rewrite_build_error(&line, raw_id, false, HX_RPC_INTERNAL_ERROR, hx_span_cstr(reason),
+                               HX_SPAN_NONE) == 0)
+        hx_link_send(link, &line, 0);
     hx_buf_fini(&line);
 }
 
-void hx_ask_refuse(struct hx_gateway *gateway, struct hx_ask *ask, const char *reason)
+/* The process that asked is the one that is there. */
+static bool is_asker_there(const struct hx_ask *ask)
 {
-    if (ask->kind == HX_ASK_SERVER && ask->generation == gateway->link.generation)
-        refuse_server(gateway, hx_buf_span(&ask->raw_id), reason);
-    hx_ask_withdraw(gateway, ask);
+    const struct hx_link *link = ask->session->link;
+    return ask->kind == HX_ASK_SERVER && ask->generation == link->generation;
 }
 
-void hx_ask_for_server(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
+void hx_ask_refuse(struct hx_ask *ask, const char *reason)
+{
+    if (is_asker_there(ask))
+        refuse_server(ask->session->link, hx_buf_span(&ask->raw_id), reason);
+    hx_ask_withdraw(ask);
+}
+
+void hx_ask_for_server(struct hx_link *link, const struct hx_rpc_msg *msg)
 {
     enum { ASKS_MAX = 1024 };
+    struct hx_session *session = link->session;
     struct hx_buf line;
-    if (gateway->is_client_gone || gateway->asks_by_id.count >= ASKS_MAX) {
-        refuse_server(gateway, msg->id.raw, gateway->is_client_gone ? no_client : too_many_asks);
+    bool is_gone = session == NULL || session->is_gone;
+    if (is_gone || session->asks_by_id.count >= ASKS_MAX) {
+        refuse_server(link, msg->id.raw, is_gone ? no_client : too_many_asks);
         return;
     }
-    struct hx_ask *ask = new_ask(gateway, HX_ASK_SERVER);
-    gateway->server_asks++;
-    ask->generation = gateway->link.generation;
+    struct hx_ask *ask = new_ask(session, HX_ASK_SERVER);
+    link->server_asks++;
+    ask->generation = link->generation;
     (void)hx_buf_append_span(&ask->raw_id, msg->id.raw);
-    hx_buf_init(&line, gateway->options.message_max + 64);
+    hx_buf_init(&line, link->gateway->options.message_max + 64);
     if (hx_rewrite_id(msg, hx_span_cstr(ask->id_text), &line) == 0) {
-        hx_send_client(gateway, &line, gateway->next_tag++);
+        hx_send_aside(session, &line, hx_link_exchange(link));
     } else {
-        refuse_server(gateway, msg->id.raw, cannot_be_passed);
-        hx_ask_withdraw(gateway, ask);
+        refuse_server(link, msg->id.raw, cannot_be_passed);
+        hx_ask_withdraw(ask);
     }
     hx_buf_fini(&line);
 }
 
-void hx_asks_of_server_gone(struct hx_gateway *gateway, bool is_client_gone)
+void hx_asks_of_client_gone(struct hx_session *session)
 {
-    hx_list_for_each_safe (node, &gateway->asks) {
+    hx_list_for_each_safe (node, &session->asks) {
         struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
-        if (ask->kind == HX_ASK_SERVER && is_client_gone &&
-            ask->generation == gateway->link.generation && gateway->link.state == HX_LINK_READY)
-            refuse_server(gateway, hx_buf_span(&ask->raw_id), no_client);
-        if (ask->kind == HX_ASK_SERVER || is_client_gone)
-            hx_ask_withdraw(gateway, ask);
+        if (is_asker_there(ask) && session->link->state == HX_LINK_READY)
+            refuse_server(session->link, hx_buf_span(&ask->raw_id), no_client);
+        hx_ask_withdraw(ask);
+    }
+}
+
+void hx_asks_of_server_gone(struct hx_link *link)
+{
+    if (link->session == NULL)
+        return;
+    hx_list_for_each_safe (node, &link->session->asks) {
+        struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
+        if (ask->kind == HX_ASK_SERVER)
+            hx_ask_withdraw(ask);
     }
 }
 
@@ -142,13 +164,29 @@ static void write_question(struct hx_buf *line, const struct hx_ask *ask,
     hx_buf_fini(&text);
 }
 
+static bool can_ask(const struct hx_session *session)
+{
+    return session->has_client && session->client.can_elicit_form && !session->is_gone &&
+           session->era->has_elicitation;
+}
+
+/* The first of those who wait whose client can ask a person; NULL = none can. */
+static struct hx_call *find_asker(struct hx_work *work)
+{
+    hx_list_for_each (node, &work->calls) {
+        struct hx_call *call = hx_container_of(node, struct hx_call, node);
+        if (can_ask(call->session))
+            return call;
+    }
+    return NULL;
+}
+
 bool hx_ask_outcome(struct hx_work *work)
 {
     const int64_t answer_wait_ms = 15 * 60 * 1000;
     struct hx_gateway *gateway = work->gateway;
-    bool can_ask = gateway->has_client && gateway->client.can_elicit_form &&
-                   !gateway->is_client_gone && gateway->era->has_elicitation && !work->was_asked;
-    if (work->ask == NULL && (!can_ask || hx_list_is_empty(&work->calls)))
+    struct hx_call *asker = work->was_asked ? NULL : find_asker(work);
+    if (work->ask == NULL && asker == NULL)
         return false;
     /* A person may be away for long, and may answer even then. His client's call ends before. */
     hx_list_for_each (node, &work->calls)
@@ -156,29 +194,28 @@ bool hx_ask_outcome(struct hx_work *work)
                             hx_mono_after(gateway->now.mono, answer_wait_ms));
     if (work->ask != NULL)
         return true;
-    struct hx_ask *ask = new_ask(gateway, HX_ASK_OUTCOME);
+    struct hx_ask *ask = new_ask(asker->session, HX_ASK_OUTCOME);
     ask->work = work;
     ask->seen_attempt = work->op.durable.attempt.number;
     work->ask = ask;
     struct hx_buf line;
     hx_buf_init(&line, gateway->options.message_max);
     write_question(&line, ask, work);
-    hx_send_client(gateway, &line, gateway->next_tag++);
+    hx_send_aside(asker->session, &line, asker->request->exchange);
     return true;
 }
 
-static void answer_server(struct hx_gateway *gateway, struct hx_ask *ask,
-                          const struct hx_rpc_msg *msg)
+static void answer_server(struct hx_ask *ask, const struct hx_rpc_msg *msg)
 {
+    struct hx_link *link = ask->session->link;
     struct hx_buf line;
     bool is_there =
-        ask->generation == gateway->link.generation &&
-        (gateway->link.state == HX_LINK_READY || gateway->link.state == HX_LINK_GREETING);
-    hx_buf_init(&line, gateway->options.message_max + HX_RPC_ID_MAX);
+        is_asker_there(ask) && (link->state == HX_LINK_READY || link->state == HX_LINK_GREETING);
+    hx_buf_init(&line, link->gateway->options.message_max + HX_RPC_ID_MAX);
     if (is_there && hx_rewrite_id(msg, hx_buf_span(&ask->raw_id), &line) == 0)
-        hx_link_send(gateway, &line, 0);
+        hx_link_send(link, &line, 0);
     hx_buf_fini(&line);
-    hx_ask_withdraw(gateway, ask);
+    hx_ask_withdraw(ask);
 }
 
 /* The word in result.content.decision of an accepted form; absent for everything else. */
@@ -228,16 +265,17 @@ static void note_decision(struct hx_work *work, struct hx_span decision)
     hx_buf_fini(&note);
 }
 
-void hx_ask_answered(struct hx_gateway *gateway, struct hx_ask *ask, const struct hx_rpc_msg *msg)
+void hx_ask_answered(struct hx_ask *ask, const struct hx_rpc_msg *msg)
 {
+    struct hx_gateway *gateway = ask->session->gateway;
     struct hx_work *work = ask->work;
     if (ask->kind == HX_ASK_SERVER) {
-        answer_server(gateway, ask, msg);
+        answer_server(ask, msg);
         return;
     }
     struct hx_span decision = decision_of(gateway, msg);
     uint32_t seen_attempt = ask->seen_attempt;
-    hx_ask_withdraw(gateway, ask);
+    hx_ask_withdraw(ask);
     if (work == NULL)
         return;
     work->was_asked = true;

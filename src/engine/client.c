@@ -10,84 +10,15 @@
 
 #include <stdio.h>
 
-static void take_message(struct hx_gateway *gateway, struct hx_buf *line, struct hx_batch *batch);
+static void take_message(struct hx_session *session, struct hx_buf *line, struct hx_batch *batch);
 
-/* A read-only call took too long. Nothing can have changed, so this is a plain error. */
-static void on_limit(struct hx_timer *timer)
-{
-    struct hx_request *request = hx_container_of(timer, struct hx_request, limit);
-    hx_reply_error(request->gateway, request, -32603,
-                   HX_SPAN_LIT("The tool did not answer within its timeout. It only reads, so it "
-                               "may be called again."),
-                   HX_SPAN_LIT("{\"code\":\"TIMEOUT\",\"retry_safe\":true}"));
-}
-
-/* The message's bytes stay where they are: the buffer changes hands, so slices of it stay good. */
-static struct hx_request *new_request(struct hx_gateway *gateway, enum hx_request_kind kind,
-                                      const struct hx_rpc_msg *msg, struct hx_buf *line,
-                                      struct hx_batch *batch)
-{
-    struct hx_request *request = hx_new(struct hx_request);
-    request->kind = kind;
-    request->message = *line;
-    hx_buf_init(line, line->len_max);
-    request->raw_id = msg->id.raw;
-    request->batch = batch;
-    if (batch != NULL)
-        batch->open_count++;
-    request->gateway = gateway;
-    request->limit.fire = on_limit;
-    hx_list_init(&request->wait_node);
-    hx_buf_init(&request->id_key, HX_RPC_ID_MAX + 16);
-    hx_rpc_id_key(&msg->id, &request->id_key);
-    hx_list_append(&gateway->requests, &request->node);
-    hx_map_insert(&gateway->requests_by_id, &request->by_id, hx_buf_span(&request->id_key));
-    gateway->request_count++;
-    gateway->request_bytes += request->message.len;
-    return request;
-}
-
-void hx_request_free(struct hx_gateway *gateway, struct hx_request *request)
-{
-    hx_assert(request->call == NULL);
-    hx_timer_disarm(&gateway->timers, &request->limit);
-    hx_list_unlink(&request->node);
-    hx_list_unlink(&request->wait_node);
-    hx_map_remove(&gateway->requests_by_id, &request->by_id);
-    gateway->request_count--;
-    gateway->request_bytes -= request->message.len;
-    if (request->route != NULL) {
-        /* A late answer finds a route without a request, and is dropped. */
-        request->route->request = NULL;
-        request->route->kind = HX_ROUTE_QUIET;
-    }
-    struct hx_batch *batch = request->batch;
-    hx_buf_fini(&request->message);
-    hx_buf_fini(&request->id_key);
-    hx_free(request);
-    if (batch != NULL) {
-        batch->open_count--;
-        hx_batch_release(gateway, batch);
-    }
-}
-
-struct hx_request *hx_request_find(struct hx_gateway *gateway, const struct hx_rpc_id *id)
-{
-    struct hx_buf key;
-    hx_buf_init(&key, HX_RPC_ID_MAX + 16);
-    hx_rpc_id_key(id, &key);
-    struct hx_map_node *node = hx_map_find(&gateway->requests_by_id, hx_buf_span(&key));
-    hx_buf_fini(&key);
-    return node ? hx_container_of(node, struct hx_request, by_id) : NULL;
-}
-
-static void answer_ping(struct hx_gateway *gateway, struct hx_request *request)
+static void answer_ping(struct hx_request *request)
 {
     struct hx_buf line;
-    hx_buf_init(&line, gateway->options.message_max);
+    hx_buf_init(&line, request->session->gateway->options.message_max);
     if (hx_rewrite_build_result(&line, request->raw_id, HX_SPAN_LIT("{}")) < 0)
         hx_buf_reset(&line); /* an empty line is not sent */
-    hx_reply_line(gateway, request, &line, NULL);
+    hx_reply_line(request, &line, NULL);
 }
 
 static void keep(struct hx_buf *kept, struct hx_span bytes)
@@ -96,15 +27,16 @@ static void keep(struct hx_buf *kept, struct hx_span bytes)
     (void)hx_buf_append_span(kept, bytes);
 }
 
-static void remember_initialize(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
+static void remember_initialize(struct hx_session *session, const struct hx_rpc_msg *msg)
 {
-    keep(&gateway->initialize_message, msg->raw);
-    hx_arena_reset(&gateway->client_arena);
-    gateway->has_client = hx_mcp_initialize_read(
-                              &gateway->scratch, hx_arena_dup(&gateway->client_arena, msg->params),
-                              &gateway->part_limits, &gateway->client_arena, &gateway->client) == 0;
-    if (gateway->has_client)
-        gateway->era = hx_mcp_facts(gateway->client.revision);
+    struct hx_gateway *gateway = session->gateway;
+    keep(&session->link->hello.initialize, msg->raw);
+    hx_arena_reset(&session->client_arena);
+    session->has_client = hx_mcp_initialize_read(
+                              &gateway->scratch, hx_arena_dup(&session->client_arena, msg->params),
+                              &gateway->part_limits, &session->client_arena, &session->client) == 0;
+    if (session->has_client)
+        session->era = hx_mcp_facts(session->client.revision);
 }
 
 /* Reading these twice harms nobody, so they survive one restart of the server. */
@@ -123,100 +55,107 @@ static bool is_safe_to_resend(enum hx_mcp_method method, struct hx_span name)
     return false;
 }
 
-static void remember_subscription(struct hx_gateway *gateway, struct hx_span message)
-{
-    enum { SUBSCRIPTIONS_MAX = 1024 };
-    unsigned count = 0;
-    hx_list_for_each (node, &gateway->subscriptions)
-        count++;
-    if (count >= SUBSCRIPTIONS_MAX)
-        return;
-    struct hx_subscription *subscription = hx_new(struct hx_subscription);
-    hx_buf_init(&subscription->message, gateway->options.message_max);
-    (void)hx_buf_append_span(&subscription->message, message);
-    hx_list_append(&gateway->subscriptions, &subscription->node);
-}
-
 /* An equal call under an id that is still open is the transport's repeat of the first, since a
  * client never uses an id twice in a session. Intake looks for ids that were just answered. */
-static bool is_transport_repeat(struct hx_gateway *gateway, const struct hx_rpc_msg *msg,
-                                struct hx_tool *tool, const struct hx_mcp_call *call)
+static struct hx_request *find_transport_repeat(struct hx_session *session,
+                                                const struct hx_rpc_msg *msg, struct hx_tool *tool,
+                                                const struct hx_mcp_call *call)
 {
-    struct hx_request *open = hx_request_find(gateway, &msg->id);
-    if (open == NULL || open->call == NULL || open->call->tool != tool)
-        return false;
-    return hx_span_eq(open->call->arguments, call->arguments);
+    struct hx_request *open = hx_request_find(session, &msg->id);
+    bool is_repeat = open != NULL && open->call != NULL && open->call->tool == tool &&
+                     hx_span_eq(open->call->arguments, call->arguments);
+    return is_repeat ? open : NULL;
 }
 
-static void take_call(struct hx_gateway *gateway, const struct hx_rpc_msg *msg, struct hx_buf *line,
+/* The answer goes to whoever asked last: nobody repeats a request while he still hears. */
+static void take_transport_repeat(struct hx_session *session, struct hx_request *open)
+{
+    hx_tell(session->gateway, HX_TELL_INFO, "transport_repeat", "tool=%s", open->call->tool->name);
+    if (session->taking == 0)
+        return;
+    uint64_t before = open->exchange;
+    open->exchange = session->taking;
+    session->taking = 0;
+    if (open->batch == NULL)
+        hx_exchange_settle(session, before);
+}
+
+static void take_call(struct hx_session *session, const struct hx_rpc_msg *msg, struct hx_buf *line,
                       struct hx_batch *batch)
 {
+    struct hx_gateway *gateway = session->gateway;
     struct hx_mcp_call call;
     if (hx_mcp_call_read(&gateway->tape, msg, &gateway->arena, &call) < 0 ||
         call.name.state != HX_MCP_TEXT_GIVEN) {
         /* It names no tool, so no rule could be found for it, and a careless server might run
          * something. */
-        struct hx_request *request = new_request(gateway, HX_REQUEST_PASS, msg, line, batch);
+        struct hx_request *request = hx_request_new(session, HX_REQUEST_PASS, msg, line, batch);
         hx_reply_error(
-            gateway, request, -32602,
+            request, HX_RPC_INVALID_PARAMS,
             HX_SPAN_LIT("Refused, nothing was sent: tools/call needs params with the name "
                         "of a tool."),
             HX_SPAN_LIT("{\"retry_safe\":true}"));
         return;
     }
-    struct hx_tool *tool = hx_tool_get(gateway, call.name.text);
-    if (hx_tool_class_of(gateway, tool) == HX_CLASS_READ_ONLY) {
-        struct hx_request *request = new_request(gateway, HX_REQUEST_PASS, msg, line, batch);
+    struct hx_tool *tool = hx_tool_get(session->link->server, call.name.text);
+    if (hx_tool_class_of(session->link, tool) == HX_CLASS_READ_ONLY) {
+        struct hx_request *request = hx_request_new(session, HX_REQUEST_PASS, msg, line, batch);
         request->may_resend = true;
         request->limit_ms = tool->rules.contract.timeout_ms;
-        hx_link_forward(gateway, request);
+        hx_link_forward(session->link, request);
         return;
     }
-    if (is_transport_repeat(gateway, msg, tool, &call)) {
-        hx_tell(gateway, HX_TELL_INFO, "transport_repeat", "tool=%s", tool->name);
+    struct hx_request *open = find_transport_repeat(session, msg, tool, &call);
+    if (open != NULL) {
+        take_transport_repeat(session, open);
         return;
     }
-    struct hx_request *request = new_request(gateway, HX_REQUEST_CALL, msg, line, batch);
-    hx_intake(gateway, request, &call, tool);
+    hx_intake(hx_request_new(session, HX_REQUEST_CALL, msg, line, batch), &call, tool);
 }
 
-static void take_request(struct hx_gateway *gateway, const struct hx_rpc_msg *msg,
+static bool is_full(const struct hx_session *session, size_t more_bytes)
+{
+    const struct hx_gateway_options *options = &session->gateway->options;
+    return session->request_count >= options->requests_max ||
+           (session->request_count > 0 &&
+            session->request_bytes + more_bytes > options->request_bytes_max);
+}
+
+static void take_request(struct hx_session *session, const struct hx_rpc_msg *msg,
                          struct hx_buf *line, struct hx_batch *batch)
 {
+    struct hx_hello *hello = &session->link->hello;
     enum hx_mcp_method method = hx_mcp_method_parse(msg->method);
-    bool is_full = gateway->request_count >= gateway->options.requests_max ||
-                   (gateway->request_count > 0 &&
-                    gateway->request_bytes + line->len > gateway->options.request_bytes_max);
-    if (is_full) {
-        struct hx_request *request = new_request(gateway, HX_REQUEST_PASS, msg, line, batch);
-        hx_reply_error(gateway, request, 1503,
+    if (is_full(session, line->len)) {
+        struct hx_request *request = hx_request_new(session, HX_REQUEST_PASS, msg, line, batch);
+        hx_reply_error(request, hx_answer_code(HX_ANSWER_LEDGER_UNAVAILABLE),
                        HX_SPAN_LIT("Too many requests are open; nothing was sent. Wait for answers "
                                    "and repeat this one."),
                        HX_SPAN_NONE);
         return;
     }
     if (method == HX_MCP_TOOLS_CALL) {
-        take_call(gateway, msg, line, batch);
+        take_call(session, msg, line, batch);
         return;
     }
     enum hx_request_kind kind = HX_REQUEST_PASS;
     if (method == HX_MCP_INITIALIZE) {
         kind = HX_REQUEST_INITIALIZE;
-        remember_initialize(gateway, msg);
+        remember_initialize(session, msg);
     } else if (method == HX_MCP_TOOLS_LIST) {
         kind = HX_REQUEST_TOOLS_LIST;
     } else if (method == HX_MCP_SET_LEVEL) {
-        keep(&gateway->level_message, msg->raw);
+        keep(&hello->level, msg->raw);
     } else if (method == HX_MCP_RESOURCES_SUBSCRIBE) {
-        remember_subscription(gateway, msg->raw);
+        hx_hello_subscribe(hello, msg->raw);
     }
     bool may_resend = is_safe_to_resend(method, msg->method);
-    struct hx_request *request = new_request(gateway, kind, msg, line, batch);
+    struct hx_request *request = hx_request_new(session, kind, msg, line, batch);
     request->may_resend = may_resend;
     if (method == HX_MCP_PING)
-        answer_ping(gateway, request);
+        answer_ping(request);
     else
-        hx_link_forward(gateway, request);
+        hx_link_forward(session->link, request);
 }
 
 /* Clients name a timeout in the reason; a person's Esc has another one or none. */
@@ -233,21 +172,23 @@ static bool is_timeout_reason(const struct hx_mcp_text *reason)
 }
 
 /* Passes a cancel on under our own id of the request. */
-static void forward_cancel(struct hx_gateway *gateway, const struct hx_rpc_msg *msg,
+static void forward_cancel(struct hx_session *session, const struct hx_rpc_msg *msg,
                            const struct hx_route *route)
 {
+    struct hx_gateway *gateway = session->gateway;
     struct hx_buf line;
     char id[24];
     hx_route_id_text(route, id);
     hx_buf_init(&line, gateway->options.message_max);
     if (hx_rewrite_cancelled(&gateway->rewrite, msg->raw, hx_span_cstr(id), &line) == 0)
-        hx_link_send(gateway, &line, 0);
+        hx_link_send(route->link, &line, 0);
     hx_buf_fini(&line);
 }
 
-static void cancel_call(struct hx_gateway *gateway, const struct hx_rpc_msg *msg,
+static void cancel_call(struct hx_session *session, const struct hx_rpc_msg *msg,
                         struct hx_request *request, bool is_timeout)
 {
+    struct hx_gateway *gateway = session->gateway;
     struct hx_call *call = request->call;
     struct hx_work *work = call->work;
     enum hx_cancel_upstream policy = call->tool->rules.contract.cancel_upstream;
@@ -255,77 +196,79 @@ static void cancel_call(struct hx_gateway *gateway, const struct hx_rpc_msg *msg
         policy == HX_CANCEL_UPSTREAM_ALWAYS || (policy == HX_CANCEL_UPSTREAM_USER && !is_timeout);
     hx_tell(gateway, HX_TELL_INFO, "cancelled_by_client", "tool=%s timeout=%d", call->tool->name,
             is_timeout);
-    request->call = NULL;
-    call->request = NULL;
-    hx_call_forget(call);
-    hx_request_free(gateway, request);
+    hx_request_leave(request);
     bool is_last = work != NULL && hx_list_is_empty(&work->calls);
     if (!is_forwarded || !is_last || !hx_work_has_attempt(work) || work->route == NULL)
         return;
-    forward_cancel(gateway, msg, work->route);
+    forward_cancel(session, msg, work->route);
     work->is_cancel_forwarded = true;
     hx_timer_arm(&gateway->timers, &work->cancel,
                  hx_mono_after(gateway->now.mono, work->tool->rules.cancel_timeout_ms));
 }
 
-static void take_cancel(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
+static void take_cancel(struct hx_session *session, const struct hx_rpc_msg *msg)
 {
+    struct hx_gateway *gateway = session->gateway;
     struct hx_mcp_cancelled cancelled;
     if (hx_mcp_cancelled_read(&gateway->tape, msg, &gateway->arena, &cancelled) < 0 ||
         cancelled.request_id.type == HX_RPC_ID_NONE)
         return;
-    struct hx_request *request = hx_request_find(gateway, &cancelled.request_id);
+    struct hx_request *request = hx_request_find(session, &cancelled.request_id);
     if (request == NULL) {
         /* The client had given up when our answer was on its way. */
-        struct hx_delivery_note *note = hx_delivery_find(gateway, &cancelled.request_id);
+        struct hx_delivery_note *note = hx_delivery_find(session, &cancelled.request_id);
         if (note != NULL)
             hx_delivery_take_back(gateway, note);
-        (void)hx_batch_withdraw(gateway, &cancelled.request_id);
+        (void)hx_batch_withdraw(session, &cancelled.request_id);
         return;
     }
     if (request->kind == HX_REQUEST_INITIALIZE)
         return; /* must not be cancelled */
+    if (request->batch == NULL)
+        hx_exchange_settle(session, request->exchange);
     if (request->call != NULL) {
-        cancel_call(gateway, msg, request, is_timeout_reason(&cancelled.reason));
+        cancel_call(session, msg, request, is_timeout_reason(&cancelled.reason));
         return;
     }
     if (request->route != NULL)
-        forward_cancel(gateway, msg, request->route);
-    hx_request_free(gateway, request);
+        forward_cancel(session, msg, request->route);
+    hx_request_free(request);
 }
 
-static void take_notification(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
+static void take_notification(struct hx_session *session, const struct hx_rpc_msg *msg)
 {
     enum hx_mcp_method method = hx_mcp_method_parse(msg->method);
     if (method == HX_MCP_CANCELLED) {
-        take_cancel(gateway, msg);
+        take_cancel(session, msg);
         return;
     }
     if (method == HX_MCP_INITIALIZED)
-        keep(&gateway->initialized_message, msg->raw);
-    hx_link_notify(gateway, msg->raw);
+        keep(&session->link->hello.initialized, msg->raw);
+    hx_link_notify(session->link, msg->raw);
 }
 
-static void take_response(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
+static void take_response(struct hx_session *session, const struct hx_rpc_msg *msg)
 {
-    struct hx_ask *ask = hx_ask_find(gateway, &msg->id);
+    struct hx_ask *ask = hx_ask_find(session, &msg->id);
     if (ask == NULL) {
-        hx_tell(gateway, HX_TELL_DEBUG, "client_answer_unknown", "len=%zu", msg->raw.len);
+        hx_tell(session->gateway, HX_TELL_DEBUG, "client_answer_unknown", "len=%zu", msg->raw.len);
         return;
     }
-    hx_ask_answered(gateway, ask, msg);
+    hx_ask_answered(ask, msg);
 }
 
-static void take_batch(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
+static void take_batch(struct hx_session *session, const struct hx_rpc_msg *msg)
 {
-    if (!gateway->era->may_batch) {
+    struct hx_gateway *gateway = session->gateway;
+    if (!session->era->may_batch) {
         struct hx_rpc_msg refused = *msg;
         refused.fault = HX_RPC_NOT_MESSAGE;
-        hx_reply_invalid(gateway, NULL, &refused);
+        hx_reply_invalid(session, NULL, &refused);
         return;
     }
     struct hx_batch *batch = hx_new(struct hx_batch);
     hx_list_init(&batch->answers);
+    batch->exchange = session->taking;
     /* Taking an element in uses the tape again, so the slices are noted first. */
     uint32_t count = hx_json_at(&gateway->tape, msg->root)->count;
     struct hx_span *elements = hx_arena_alloc(&gateway->arena, count * sizeof(*elements));
@@ -338,15 +281,16 @@ static void take_batch(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
         struct hx_buf line;
         hx_buf_init(&line, gateway->options.message_max);
         if (hx_buf_append_span(&line, elements[i]) == 0)
-            take_message(gateway, &line, batch);
+            take_message(session, &line, batch);
         hx_buf_fini(&line);
     }
     batch->is_complete = true;
-    hx_batch_release(gateway, batch);
+    hx_batch_release(session, batch);
 }
 
-static void take_message(struct hx_gateway *gateway, struct hx_buf *line, struct hx_batch *batch)
+static void take_message(struct hx_session *session, struct hx_buf *line, struct hx_batch *batch)
 {
+    struct hx_gateway *gateway = session->gateway;
     struct hx_rpc_msg msg;
     if (hx_rpc_read(&gateway->tape, hx_buf_span(line), &gateway->limits, &gateway->arena, &msg) <
         0) {
@@ -355,26 +299,33 @@ static void take_message(struct hx_gateway *gateway, struct hx_buf *line, struct
     }
     switch (msg.kind) {
     case HX_RPC_REQUEST:
-        take_request(gateway, &msg, line, batch);
+        take_request(session, &msg, line, batch);
         return;
     case HX_RPC_NOTIFICATION:
-        take_notification(gateway, &msg);
+        take_notification(session, &msg);
         return;
     case HX_RPC_RESULT:
     case HX_RPC_ERROR:
-        take_response(gateway, &msg);
+        take_response(session, &msg);
         return;
     case HX_RPC_BATCH:
-        take_batch(gateway, &msg);
+        take_batch(session, &msg);
         return;
     case HX_RPC_INVALID:
-        if (msg.fault != HX_RPC_EMPTY)
-            hx_reply_invalid(gateway, batch, &msg);
+        if (msg.fault != HX_RPC_EMPTY || session->taking != 0)
+            hx_reply_invalid(session, batch, &msg);
         return;
     }
 }
 
-static void take_oversize(struct hx_gateway *gateway, const struct hx_peer_event *event)
+/* What came held no request: nobody waits for an answer to it. */
+static void settle_rest(struct hx_session *session)
+{
+    hx_exchange_settle(session, session->taking);
+    session->taking = 0;
+}
+
+static void take_oversize(struct hx_session *session, const struct hx_peer_event *event)
 {
     char text[160];
     snprintf(text, sizeof(text),
@@ -383,71 +334,80 @@ static void take_oversize(struct hx_gateway *gateway, const struct hx_peer_event
     if (!event->has_method && (event->has_result || event->has_error)) {
         /* An answer to a question of the server's: it cannot be passed on, and must not hang. */
         struct hx_rpc_id answered = hx_rpc_id_parse(hx_buf_span(&event->line));
-        struct hx_ask *ask = hx_ask_find(gateway, &answered);
+        struct hx_ask *ask = hx_ask_find(session, &answered);
         if (ask != NULL)
-            hx_ask_refuse(gateway, ask, "The client's answer is larger than message_max allows.");
+            hx_ask_refuse(ask, "The client's answer is larger than message_max allows.");
         return;
     }
-    struct hx_buf line;
-    hx_buf_init(&line, gateway->options.message_max);
     struct hx_span id = event->line.len > 0 ? hx_buf_span(&event->line) : HX_SPAN_NONE;
-    if (hx_rewrite_build_error(&line, id, gateway->era->may_omit_error_id, -32600,
-                               hx_span_cstr(text), HX_SPAN_NONE) == 0)
-        hx_send_client(gateway, &line, gateway->next_tag++);
-    hx_buf_fini(&line);
+    hx_reply_fault(session, id, HX_RPC_INVALID_REQUEST, text);
 }
 
-/* The client cannot be answered any more: every waiter leaves, work in hand goes on. */
-void hx_client_gone(struct hx_gateway *gateway)
+/* In these revisions a client that goes away takes nothing back: whoever waited on that exchange
+ * waits no more, and what he began goes on. */
+static void exchange_gone(struct hx_session *session, uint64_t exchange)
 {
-    if (gateway->is_client_gone)
-        return;
-    gateway->is_client_gone = true;
-    hx_list_for_each_safe (node, &gateway->requests) {
+    hx_list_for_each_safe (node, &session->requests) {
         struct hx_request *request = hx_container_of(node, struct hx_request, node);
-        struct hx_call *call = request->call;
-        if (call != NULL) {
-            request->call = NULL;
-            call->request = NULL;
-            hx_call_forget(call);
-        }
-        hx_request_free(gateway, request);
+        if (request->exchange == exchange)
+            hx_request_leave(request);
     }
-    hx_asks_of_server_gone(gateway, true);
 }
 
-void hx_client_event(struct hx_gateway *gateway, struct hx_peer_event *event)
+static void client_left(struct hx_session *session)
 {
+    if (session->gateway->options.ends_with_client)
+        hx_gateway_drain(session->gateway);
+    else
+        hx_session_end(session);
+}
+
+static void input_over(struct hx_session *session)
+{
+    struct hx_gateway *gateway = session->gateway;
+    /* Answers in flight are still written, but not waited for without an end. */
+    session->is_input_over = true;
+    hx_timer_arm(&gateway->timers, &session->input_limit,
+                 hx_mono_after(gateway->now.mono, gateway->options.orphan_timeout_ms));
+}
+
+void hx_client_event(struct hx_session *session, struct hx_peer_event *event)
+{
+    hx_check(session, HX_SESSION_MAGIC);
+    hx_link_stir(session->link);
     switch (event->type) {
     case HX_PEER_MESSAGE:
-        if (!gateway->is_client_gone && !gateway->is_draining)
-            take_message(gateway, &event->line, NULL);
+        session->taking = event->exchange;
+        if (!session->is_gone && !session->gateway->is_draining)
+            take_message(session, &event->line, NULL);
+        settle_rest(session);
         return;
     case HX_PEER_OVERSIZE:
-        if (!gateway->is_client_gone)
-            take_oversize(gateway, event);
+        session->taking = event->exchange;
+        if (!session->is_gone)
+            take_oversize(session, event);
+        settle_rest(session);
         return;
     case HX_PEER_WRITTEN:
     case HX_PEER_NOT_SENT:
     case HX_PEER_CUT:
     case HX_PEER_TAKEN_BACK:
-        hx_delivery_fate(gateway, event->tag, event->type);
+        hx_delivery_fate(session->gateway, event->tag, event->type);
         return;
     case HX_PEER_END_OF_INPUT:
-        /* Answers in flight are still written, but not waited for without an end. */
-        gateway->is_input_over = true;
-        hx_timer_arm(&gateway->timers, &gateway->input_limit,
-                     hx_mono_after(gateway->now.mono, gateway->options.orphan_timeout_ms));
+        input_over(session);
         return;
     case HX_PEER_READER_GONE:
-        hx_gateway_drain(gateway);
+    case HX_PEER_ENDED:
+        client_left(session);
         return;
     case HX_PEER_FRONT_GONE:
-        hx_delivery_front_gone(gateway);
-        hx_gateway_drain(gateway);
+        hx_delivery_front_gone(session);
+        client_left(session);
         return;
-    case HX_PEER_ENDED:
     case HX_PEER_EXCHANGE_GONE:
+        exchange_gone(session, event->exchange);
+        return;
     case HX_PEER_RESUME:
     case HX_PEER_FIRST_BYTE:
     case HX_PEER_STARTED:

@@ -13,16 +13,19 @@
 /* The count bounds the memory of a busy client; what falls out of it just cannot be taken back. */
 enum { REMEMBERED_MS = 60 * 1000, REMEMBERED_MAX = 2048, FRONT_DEATH_MS = 5 * 1000 };
 
-struct hx_delivery_note *hx_delivery_new(struct hx_gateway *gateway, struct hx_call *call,
-                                         const struct hx_record *record)
+struct hx_delivery_note *hx_delivery_new(struct hx_call *call, const struct hx_record *record)
 {
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_session *session = call->session;
     struct hx_map_node *before =
-        hx_map_find(&gateway->answered, hx_buf_span(&call->request->id_key));
+        hx_map_find(&session->answered, hx_buf_span(&call->request->id_key));
     struct hx_delivery_note *promise =
         before ? hx_container_of(before, struct hx_delivery_note, by_id) : NULL;
     if (promise != NULL && promise->wanted == HX_RECEIPT_NONE)
         hx_delivery_free(gateway, promise);
     struct hx_delivery_note *note = hx_new(struct hx_delivery_note);
+    note->session = session;
+    note->exchange = call->request->exchange;
     note->tag = gateway->next_tag++;
     memcpy(note->tag_key, &note->tag, sizeof(note->tag_key));
     note->operation = record->id;
@@ -37,18 +40,25 @@ struct hx_delivery_note *hx_delivery_new(struct hx_gateway *gateway, struct hx_c
     hx_buf_init(&note->id_key, HX_RPC_ID_MAX + 16);
     (void)hx_buf_append_span(&note->id_key, hx_buf_span(&call->request->id_key));
     hx_list_append(&gateway->deliveries, &note->node);
+    gateway->delivery_count++;
     hx_map_insert(&gateway->deliveries_by_tag, &note->by_tag,
                   hx_span(note->tag_key, sizeof(note->tag_key)));
-    hx_map_insert(&gateway->answered, &note->by_id, hx_buf_span(&note->id_key));
+    hx_map_insert(&session->answered, &note->by_id, hx_buf_span(&note->id_key));
     return note;
 }
 
-void hx_delivery_remember(struct hx_gateway *gateway, struct hx_call *call,
-                          const struct hx_record *record)
+void hx_delivery_remember(struct hx_call *call, const struct hx_record *record)
 {
-    struct hx_delivery_note *note = hx_delivery_new(gateway, call, record);
+    struct hx_delivery_note *note = hx_delivery_new(call, record);
     note->wanted = note->submitted = note->stored = HX_RECEIPT_NONE;
-    hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
+    hx_map_remove(&call->gateway->deliveries_by_tag, &note->by_tag);
+}
+
+/* Its request counts as answered no more: a cancel or a repeat of it is a new matter. */
+static void forget_request(struct hx_delivery_note *note)
+{
+    if (note->session != NULL)
+        hx_map_remove(&note->session->answered, &note->by_id);
 }
 
 void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note)
@@ -56,12 +66,24 @@ void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note)
     if (note->wanted == HX_RECEIPT_LOST)
         gateway->losses_open--;
     hx_list_unlink(&note->node);
+    gateway->delivery_count--;
     hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
-    hx_map_remove(&gateway->answered, &note->by_id);
+    forget_request(note);
     if (note->batch_answer != NULL)
         note->batch_answer->note = NULL;
     hx_buf_fini(&note->id_key);
     hx_free(note);
+}
+
+void hx_delivery_session_over(struct hx_session *session)
+{
+    hx_list_for_each_safe (node, &session->gateway->deliveries) {
+        struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
+        if (note->session != session)
+            continue;
+        forget_request(note);
+        note->session = NULL;
+    }
 }
 
 /* Takes the counts of the row from one receipt on to the next. */
@@ -137,16 +159,15 @@ void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *
     note->wanted = HX_RECEIPT_LOST;
     gateway->losses_open++;
     hx_tell(gateway, HX_TELL_INFO, "answer_lost", "reason=taken_back");
-    /* The request is answered no more: a cancel or a repeat of it is a new matter. */
     hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
-    hx_map_remove(&gateway->answered, &note->by_id);
+    forget_request(note);
     store_receipt(gateway, note);
 }
 
-bool hx_delivery_find_repeated(struct hx_gateway *gateway, const struct hx_call *call,
-                               struct hx_digest *ret_identity)
+bool hx_delivery_find_repeated(const struct hx_call *call, struct hx_digest *ret_identity)
 {
-    if (gateway->losses_open == 0 && gateway->batch_answers.count == 0)
+    const struct hx_gateway *gateway = call->gateway;
+    if (gateway->losses_open == 0 && gateway->batch_answer_count == 0)
         return false;
     hx_list_for_each (node, &gateway->deliveries) {
         const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
@@ -165,13 +186,12 @@ bool hx_delivery_find_repeated(struct hx_gateway *gateway, const struct hx_call 
 
 bool hx_delivery_is_live(struct hx_gateway *gateway, const struct hx_id *operation)
 {
-    struct hx_downstream *client = gateway->ports.downstream;
-    bool is_reader_alive = !gateway->is_client_gone && client->ops->is_reader_alive(client, 0);
     hx_list_for_each (node, &gateway->deliveries) {
         const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
-        bool is_live =
-            note->wanted == HX_RECEIPT_SENT || (note->wanted == HX_RECEIPT_OPEN && is_reader_alive);
-        if (is_live && hx_id_eq(&note->operation, operation))
+        if (!hx_id_eq(&note->operation, operation))
+            continue;
+        if (note->wanted == HX_RECEIPT_SENT ||
+            (note->wanted == HX_RECEIPT_OPEN && hx_session_hears(note->session, note->exchange)))
             return true;
     }
     return false;
@@ -195,21 +215,23 @@ void hx_delivery_fate(struct hx_gateway *gateway, uint64_t tag, enum hx_peer_eve
     }
 }
 
-struct hx_delivery_note *hx_delivery_find(struct hx_gateway *gateway, const struct hx_rpc_id *id)
+struct hx_delivery_note *hx_delivery_find(struct hx_session *session, const struct hx_rpc_id *id)
 {
     struct hx_buf key;
     hx_buf_init(&key, HX_RPC_ID_MAX + 16);
     hx_rpc_id_key(id, &key);
-    struct hx_map_node *node = hx_map_find(&gateway->answered, hx_buf_span(&key));
+    struct hx_map_node *node = hx_map_find(&session->answered, hx_buf_span(&key));
     hx_buf_fini(&key);
     return node ? hx_container_of(node, struct hx_delivery_note, by_id) : NULL;
 }
 
-void hx_delivery_front_gone(struct hx_gateway *gateway)
+void hx_delivery_front_gone(struct hx_session *session)
 {
+    struct hx_gateway *gateway = session->gateway;
     hx_list_for_each_safe (node, &gateway->deliveries) {
         struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
-        if (hx_mono_since_ms(gateway->now.mono, note->sent) <= FRONT_DEATH_MS)
+        if (note->session == session &&
+            hx_mono_since_ms(gateway->now.mono, note->sent) <= FRONT_DEATH_MS)
             hx_delivery_take_back(gateway, note);
     }
 }
@@ -220,10 +242,20 @@ void hx_delivery_forget_old(struct hx_gateway *gateway)
     while ((node = hx_list_first(&gateway->deliveries)) != NULL) {
         struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
         bool is_old = hx_mono_since_ms(gateway->now.mono, note->sent) > REMEMBERED_MS ||
-                      gateway->answered.count > REMEMBERED_MAX;
+                      gateway->delivery_count > REMEMBERED_MAX;
         bool is_settled = note->wanted != HX_RECEIPT_OPEN && note->stored == note->wanted;
         if (!is_old || !is_settled || note->open_count > 0)
             break;
         hx_delivery_free(gateway, note);
     }
+}
+
+bool hx_delivery_has_unsaved(const struct hx_gateway *gateway)
+{
+    hx_list_for_each (node, &gateway->deliveries) {
+        const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
+        if (note->wanted != note->stored)
+            return true;
+    }
+    return false;
 }

@@ -29,8 +29,9 @@ static void persist(struct hx_work *work)
     bool is_claim =
         op->next.state == HX_OP_RUNNING && op->next.attempt.number != op->durable.attempt.number;
     request->mark_after = is_claim;
-    if (op->next.state == HX_OP_RUNNING)
-        work->generation = work->gateway->link.generation;
+    struct hx_link *link = op->next.state == HX_OP_RUNNING ? hx_work_link(work) : NULL;
+    if (link != NULL)
+        work->generation = link->generation;
     HX_CRASH_POINT("persist-asked");
     hx_store_submit_for_work(work, request);
 }
@@ -141,8 +142,9 @@ static void arm_limits(struct hx_work *work)
 void hx_work_send_now(struct hx_work *work)
 {
     struct hx_gateway *gateway = work->gateway;
-    bool is_ready = hx_link_want(gateway);
-    if (is_ready && work->generation != gateway->link.generation) {
+    struct hx_link *link = hx_work_link(work);
+    bool is_ready = link != NULL && hx_link_want(link);
+    if (link == NULL || (is_ready && work->generation != link->generation)) {
         /* The row names the process that was there at the claim. Whoever asks later whether the
          * sender is gone must not be shown another one, so this attempt ends here, unsent. */
         hx_work_event(work, HX_EV_NOT_SENT);
@@ -154,11 +156,11 @@ void hx_work_send_now(struct hx_work *work)
     }
     work->is_send_waiting = false;
     struct hx_buf line;
-    struct hx_route *route = hx_route_new(gateway, HX_ROUTE_WORK);
+    struct hx_route *route = hx_route_new(link, HX_ROUTE_WORK);
     hx_buf_init(&line, gateway->options.message_max + 4096);
     if (!prepare_message(work) || write_request(work, route, &line) != 0) {
         hx_buf_fini(&line);
-        hx_route_free(gateway, route);
+        hx_route_free(route);
         hx_tell(gateway, HX_TELL_ERROR, "request_unwritable", "tool=%s", work->tool->name);
         hx_work_event(work, HX_EV_NOT_SENT);
         return;
@@ -170,7 +172,7 @@ void hx_work_send_now(struct hx_work *work)
     work->is_cancel_forwarded = false;
     arm_limits(work);
     HX_CRASH_POINT("marked-not-sent");
-    hx_link_send(gateway, &line, route->id);
+    hx_link_send(link, &line, route->id);
     hx_buf_fini(&line);
 }
 
@@ -234,7 +236,7 @@ static void answer_all(struct hx_work *work, enum hx_answer answer)
         return;
     }
     if (work->ask != NULL)
-        hx_ask_withdraw(work->gateway, work->ask);
+        hx_ask_withdraw(work->ask);
     struct hx_list *node;
     answer = with_live_bytes(work, answer);
     HX_CRASH_POINT("outcome-unanswered");
@@ -300,7 +302,7 @@ void hx_work_cancel_upstream(struct hx_work *work)
     (void)hx_buf_printf(&params, "{\"requestId\":%s,\"reason\":\"cancelled\"}", id);
     if (hx_rewrite_build_request(&line, HX_SPAN_NONE, HX_SPAN_LIT("notifications/cancelled"),
                                  hx_buf_span(&params)) == 0)
-        hx_link_send(gateway, &line, 0);
+        hx_link_send(work->route->link, &line, 0);
     hx_buf_fini(&line);
     hx_buf_fini(&params);
     work->is_cancel_forwarded = true;

@@ -17,71 +17,63 @@ enum {
     STATUS_TOO_MANY = 429
 };
 
-bool hx_link_has_exchanges(const struct hx_gateway *gateway)
+bool hx_link_has_exchanges(const struct hx_link *link)
 {
-    return gateway->ports.upstream->ops->drop != NULL;
+    return link->upstream->ops->drop != NULL;
 }
 
-static void keep_reason(struct hx_gateway *gateway, const struct hx_peer_event *event)
+static void keep_reason(struct hx_link *link, const struct hx_peer_event *event)
 {
-    struct hx_link *link = &gateway->link;
     link->http_status = event->status;
     hx_buf_reset(&link->last_stderr);
     (void)hx_buf_append_span(&link->last_stderr, hx_buf_span(&event->line));
 }
 
 /* One more time for what is harmless to ask twice, or was proved not to have been looked at. */
-static void ask_again(struct hx_gateway *gateway, struct hx_request *request)
+static void ask_again(struct hx_link *link, struct hx_request *request)
 {
     request->was_resent = true;
-    hx_link_forward(gateway, request);
+    hx_link_forward(link, request);
 }
 
-static void greeting_failed(struct hx_gateway *gateway)
+static void greeting_failed(struct hx_link *link)
 {
     /* The generation is over before it began; the next one is not started at once. */
-    hx_link_unreachable(gateway);
+    hx_link_unreachable(link);
 }
 
-void hx_exchange_not_sent(struct hx_gateway *gateway, const struct hx_peer_event *event)
+void hx_exchange_not_sent(struct hx_link *link, const struct hx_peer_event *event)
 {
-    struct hx_route *route = hx_route_find(gateway, event->tag);
-    keep_reason(gateway, event);
+    struct hx_route *route = hx_route_find(link, event->tag);
+    keep_reason(link, event);
     if (route == NULL)
         return;
-    struct hx_request *request = route->request;
-    struct hx_work *work = route->work;
-    enum hx_route_kind kind = route->kind;
-    hx_route_free(gateway, route);
-    if (kind == HX_ROUTE_HANDSHAKE)
-        greeting_failed(gateway);
-    else if (work != NULL)
-        hx_work_event(work, HX_EV_NOT_SENT);
-    else if (request != NULL)
-        hx_upstream_failed_request(gateway, request);
+    struct hx_route_end end = hx_route_take(route);
+    if (end.kind == HX_ROUTE_HANDSHAKE)
+        greeting_failed(link);
+    else if (end.work != NULL)
+        hx_work_event(end.work, HX_EV_NOT_SENT);
+    else if (end.request != NULL)
+        hx_upstream_failed_request(link, end.request);
 }
 
-void hx_exchange_answer_lost(struct hx_gateway *gateway, const struct hx_peer_event *event)
+void hx_exchange_answer_lost(struct hx_link *link, const struct hx_peer_event *event)
 {
-    struct hx_route *route = hx_route_find(gateway, event->tag);
-    keep_reason(gateway, event);
+    struct hx_route *route = hx_route_find(link, event->tag);
+    keep_reason(link, event);
     if (route == NULL)
         return;
-    struct hx_request *request = route->request;
-    struct hx_work *work = route->work;
-    enum hx_route_kind kind = route->kind;
-    hx_route_free(gateway, route);
-    if (kind == HX_ROUTE_HANDSHAKE)
-        greeting_failed(gateway);
-    else if (work != NULL)
-        hx_work_lost(work,
-                     event->loss == HX_PEER_LOSS_UNREADABLE ? HX_REASON_UNREADABLE_REPLY
-                                                            : HX_REASON_TRANSPORT_LOST,
-                     true);
-    else if (request != NULL && request->may_resend && !request->was_resent)
-        ask_again(gateway, request);
-    else if (request != NULL)
-        hx_upstream_failed_request(gateway, request);
+    struct hx_route_end end = hx_route_take(route);
+    bool is_unreadable = event->loss == HX_PEER_LOSS_UNREADABLE;
+    if (end.kind == HX_ROUTE_HANDSHAKE)
+        greeting_failed(link);
+    else if (end.work != NULL)
+        hx_work_lost(end.work,
+                     is_unreadable ? HX_REASON_UNREADABLE_REPLY : HX_REASON_TRANSPORT_LOST, true);
+    else if (end.request != NULL && end.request->may_resend && !end.request->was_resent)
+        ask_again(link, end.request);
+    else if (end.request != NULL)
+        hx_upstream_failed_request(link, end.request);
 }
 
 /* What the caller is told when the server wants other credentials or another kind of request:
@@ -109,26 +101,23 @@ static void work_rejected(struct hx_work *work, const struct hx_peer_event *even
     hx_work_step(work, &refused, NULL);
 }
 
-void hx_exchange_rejected(struct hx_gateway *gateway, const struct hx_peer_event *event)
+void hx_exchange_rejected(struct hx_link *link, const struct hx_peer_event *event)
 {
-    struct hx_route *route = hx_route_find(gateway, event->tag);
-    keep_reason(gateway, event);
+    struct hx_route *route = hx_route_find(link, event->tag);
+    keep_reason(link, event);
     if (route == NULL)
         return;
-    struct hx_request *request = route->request;
-    struct hx_work *work = route->work;
-    enum hx_route_kind kind = route->kind;
-    hx_route_free(gateway, route);
+    struct hx_route_end end = hx_route_take(route);
     bool is_session_lost = event->status == STATUS_NOT_FOUND;
-    if (kind == HX_ROUTE_HANDSHAKE)
-        greeting_failed(gateway);
-    else if (work != NULL)
-        work_rejected(work, event);
-    else if (request != NULL && is_session_lost && !request->was_resent) {
+    if (end.kind == HX_ROUTE_HANDSHAKE)
+        greeting_failed(link);
+    else if (end.work != NULL)
+        work_rejected(end.work, event);
+    else if (end.request != NULL && is_session_lost && !end.request->was_resent) {
         /* Sent again when the new session is there. */
-        request->was_resent = true;
-        hx_list_append(&gateway->link.waiting_requests, &request->wait_node);
-    } else if (request != NULL) {
-        hx_upstream_failed_request(gateway, request);
+        end.request->was_resent = true;
+        hx_list_append(&link->waiting_requests, &end.request->wait_node);
+    } else if (end.request != NULL) {
+        hx_upstream_failed_request(link, end.request);
     }
 }

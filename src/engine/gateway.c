@@ -30,43 +30,11 @@ void hx_mint_id(struct hx_gateway *gateway, struct hx_id *ret_id)
     *ret_id = hx_id_make(gateway->now.wall, random);
 }
 
-static void mint_secret(struct hx_gateway *gateway, char ret_text[17])
+void hx_mint_secret(struct hx_gateway *gateway, char ret_text[17])
 {
     uint8_t random[8];
     hx_rand_fill(gateway->ports.rand, random, sizeof(random));
     hx_hex_encode(random, sizeof(random), ret_text);
-}
-
-static void init_maps(struct hx_gateway *gateway)
-{
-    uint64_t secret[2];
-    hx_rand_fill(gateway->ports.rand, (uint8_t *)secret, sizeof(secret));
-    hx_map_init(&gateway->requests_by_id, secret);
-    hx_map_init(&gateway->asks_by_id, secret);
-    hx_map_init(&gateway->deliveries_by_tag, secret);
-    hx_map_init(&gateway->answered, secret);
-    hx_map_init(&gateway->batch_answers, secret);
-    hx_map_init(&gateway->tools, secret);
-    hx_map_init(&gateway->works_by_id, secret);
-    hx_map_init(&gateway->gates, secret);
-    hx_map_init(&gateway->questions, secret);
-    hx_map_init(&gateway->link.routes, secret);
-}
-
-/* The client has closed its end and still waits; so long that it is told what is known by now. */
-static void on_input_limit(struct hx_timer *timer)
-{
-    struct hx_gateway *gateway = hx_container_of(timer, struct hx_gateway, input_limit);
-    hx_list_for_each_safe (node, &gateway->works) {
-        struct hx_work *work = hx_container_of(node, struct hx_work, node);
-        if (hx_work_has_attempt(work))
-            hx_work_lost(work, HX_REASON_TIMED_OUT, false);
-    }
-    hx_list_for_each_safe (node, &gateway->requests) {
-        struct hx_request *request = hx_container_of(node, struct hx_request, node);
-        if (request->call == NULL)
-            hx_upstream_failed_request(gateway, request);
-    }
 }
 
 static void on_drain_limit(struct hx_timer *timer)
@@ -100,55 +68,43 @@ struct hx_gateway *hx_gateway_new(const struct hx_gateway_options *options,
     gateway->part_limits.record_depth_max = 0;
     hx_rewrite_init(&gateway->rewrite, &gateway->part_limits);
     hx_arena_init(&gateway->arena, ARENA_MAX);
-    hx_arena_init(&gateway->client_arena, ARENA_MAX);
-    init_maps(gateway);
-    hx_list_init(&gateway->requests);
-    hx_list_init(&gateway->asks);
+    hx_rand_fill(ports->rand, (uint8_t *)gateway->map_secret, sizeof(gateway->map_secret));
+    hx_map_init(&gateway->deliveries_by_tag, gateway->map_secret);
+    hx_map_init(&gateway->works_by_id, gateway->map_secret);
+    hx_map_init(&gateway->gates, gateway->map_secret);
+    hx_map_init(&gateway->questions, gateway->map_secret);
+    hx_list_init(&gateway->servers);
+    hx_list_init(&gateway->sessions);
+    hx_list_init(&gateway->links);
+    hx_list_init(&gateway->stirred);
+    hx_list_init(&gateway->over);
     hx_list_init(&gateway->deliveries);
-    hx_list_init(&gateway->subscriptions);
     hx_list_init(&gateway->works);
     hx_list_init(&gateway->ready);
-    hx_buf_init(&gateway->initialize_message, options->message_max);
-    hx_buf_init(&gateway->initialized_message, options->message_max);
-    hx_buf_init(&gateway->level_message, options->message_max);
-    gateway->era = hx_mcp_facts(HX_MCP_UNKNOWN);
     gateway->drain_limit.fire = on_drain_limit;
-    gateway->input_limit.fire = on_input_limit;
     gateway->leave_limit.fire = on_leave_limit;
     gateway->next_tag = 1;
-    mint_secret(gateway, gateway->ask_secret);
-    mint_secret(gateway, gateway->token_secret);
+    hx_mint_secret(gateway, gateway->token_secret);
     hx_store_init(gateway);
-    hx_link_init(gateway);
     hx_sweep_begin(gateway);
-    (void)hx_link_want(gateway);
     return gateway;
 }
 
-static void free_lists(struct hx_gateway *gateway)
+static void free_questions(struct hx_gateway *gateway)
 {
-    hx_store_submit_lazy(gateway);
-    hx_list_for_each_safe (node, &gateway->deliveries)
-        hx_delivery_free(gateway, hx_container_of(node, struct hx_delivery_note, node));
-    hx_list_for_each_safe (node, &gateway->asks)
-        hx_ask_withdraw(gateway, hx_container_of(node, struct hx_ask, node));
-    hx_list_for_each_safe (node, &gateway->subscriptions) {
-        struct hx_subscription *subscription = hx_container_of(node, struct hx_subscription, node);
-        hx_buf_fini(&subscription->message);
-        hx_list_unlink(node);
-        hx_free(subscription);
-    }
     struct hx_map_node *at = NULL;
     while ((at = hx_map_next(&gateway->questions, NULL)) != NULL) {
         hx_map_remove(&gateway->questions, at);
         hx_free(hx_container_of(at, struct hx_question, node));
     }
-    while ((at = hx_map_next(&gateway->tools, NULL)) != NULL) {
-        struct hx_tool *tool = hx_container_of(at, struct hx_tool, node);
-        hx_map_remove(&gateway->tools, at);
-        hx_free(tool->name);
-        hx_free(tool);
-    }
+}
+
+static void free_sessions(struct hx_gateway *gateway)
+{
+    hx_list_for_each_safe (node, &gateway->sessions)
+        hx_session_end(hx_container_of(node, struct hx_session, node));
+    hx_list_for_each_safe (node, &gateway->over)
+        hx_session_free(hx_container_of(node, struct hx_session, node));
 }
 
 struct hx_gateway *hx_gateway_free(struct hx_gateway *gateway)
@@ -156,11 +112,17 @@ struct hx_gateway *hx_gateway_free(struct hx_gateway *gateway)
     if (gateway == NULL)
         return NULL;
     hx_check(gateway, HX_GATEWAY_MAGIC);
-    hx_client_gone(gateway);
-    free_lists(gateway);
+    free_sessions(gateway);
+    hx_store_submit_lazy(gateway);
+    hx_list_for_each_safe (node, &gateway->deliveries)
+        hx_delivery_free(gateway, hx_container_of(node, struct hx_delivery_note, node));
     hx_list_for_each_safe (node, &gateway->works)
         hx_work_retire(hx_container_of(node, struct hx_work, node));
-    hx_link_fini(gateway);
+    hx_list_for_each_safe (node, &gateway->links)
+        hx_link_free(hx_container_of(node, struct hx_link, node));
+    hx_list_for_each_safe (node, &gateway->servers)
+        hx_server_free(hx_container_of(node, struct hx_server, node));
+    free_questions(gateway);
     hx_store_end(gateway);
     hx_timers_fini(&gateway->timers);
     hx_hasher_free(gateway->hasher);
@@ -169,34 +131,32 @@ struct hx_gateway *hx_gateway_free(struct hx_gateway *gateway)
     hx_json_tape_fini(&gateway->scratch);
     hx_rewrite_fini(&gateway->rewrite);
     hx_arena_fini(&gateway->arena);
-    hx_arena_fini(&gateway->client_arena);
-    hx_buf_fini(&gateway->initialize_message);
-    hx_buf_fini(&gateway->initialized_message);
-    hx_buf_fini(&gateway->level_message);
-    struct hx_map *maps[] = {&gateway->batch_answers, &gateway->requests_by_id,
-                             &gateway->asks_by_id,    &gateway->deliveries_by_tag,
-                             &gateway->answered,      &gateway->tools,
-                             &gateway->works_by_id,   &gateway->gates,
-                             &gateway->questions,     &gateway->link.routes};
-    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
-        hx_map_fini(maps[i]);
+    hx_map_fini(&gateway->deliveries_by_tag);
+    hx_map_fini(&gateway->works_by_id);
+    hx_map_fini(&gateway->gates);
+    hx_map_fini(&gateway->questions);
     gateway->magic = 0;
     return hx_free(gateway);
 }
 
+/* What is said of a session or a link that is over concerns nobody. */
 static bool take_peers(struct hx_gateway *gateway)
 {
     bool had_any = false;
     struct hx_list *node;
-    while ((node = hx_list_take_first(gateway->ports.upstream->inbox)) != NULL) {
+    while ((node = hx_list_take_first(gateway->ports.upstream_inbox)) != NULL) {
         struct hx_peer_event *event = hx_container_of(node, struct hx_peer_event, node);
-        hx_link_event(gateway, event);
+        hx_link_event(event->upstream->owner, event);
         hx_peer_event_free(event);
         had_any = true;
     }
-    while ((node = hx_list_take_first(gateway->ports.downstream->inbox)) != NULL) {
+    while ((node = hx_list_take_first(gateway->ports.downstream_inbox)) != NULL) {
         struct hx_peer_event *event = hx_container_of(node, struct hx_peer_event, node);
-        hx_client_event(gateway, event);
+        struct hx_session *session = event->downstream->owner;
+        if (session != NULL && session->link != NULL)
+            hx_client_event(session, event);
+        else
+            hx_delivery_fate(gateway, event->tag, event->type);
         hx_peer_event_free(event);
         had_any = true;
     }
@@ -243,47 +203,61 @@ static bool take_neighbours(struct hx_gateway *gateway)
 }
 
 /* A slow client must not make us hold the server's whole output. */
-static void apply_back_pressure(struct hx_gateway *gateway)
+static void apply_back_pressure(struct hx_link *link)
 {
-    struct hx_downstream *client = gateway->ports.downstream;
-    struct hx_upstream *server = gateway->ports.upstream;
-    uint64_t queued = gateway->is_client_gone ? 0 : client->ops->queued_bytes(client);
-    bool must_hold = queued > gateway->options.queue_max;
-    if (must_hold != gateway->link.is_held) {
-        gateway->link.is_held = must_hold;
-        server->ops->hold(server, must_hold);
+    const struct hx_session *session = link->session;
+    uint64_t queued = 0;
+    if (session != NULL && !session->is_gone)
+        queued = session->options.downstream->ops->queued_bytes(session->options.downstream);
+    bool must_hold = queued > link->gateway->options.queue_max;
+    if (must_hold != link->is_held) {
+        link->is_held = must_hold;
+        link->upstream->ops->hold(link->upstream, must_hold);
     }
 }
 
-static void finish_when_idle(struct hx_gateway *gateway)
+static void look_at_stirred(struct hx_gateway *gateway)
 {
-    bool is_leaving = gateway->is_draining || gateway->is_input_over;
-    if (!is_leaving || gateway->link.state == HX_LINK_STOPPING ||
-        gateway->link.state == HX_LINK_DOWN)
-        return;
-    bool has_requests = gateway->request_count > 0 && !gateway->is_client_gone;
-    bool has_attempts = false;
-    hx_list_for_each (node, &gateway->works) {
-        const struct hx_work *work = hx_container_of(node, struct hx_work, node);
-        has_attempts |= work->op.phase != HX_PHASE_IDLE || work->is_send_waiting;
+    struct hx_list *node;
+    while ((node = hx_list_take_first(&gateway->stirred)) != NULL) {
+        struct hx_link *link = hx_container_of(node, struct hx_link, stir_node);
+        apply_back_pressure(link);
+        hx_link_finish_when_idle(link);
+        bool is_over = link->is_leaving && link->state == HX_LINK_DOWN;
+        if (is_over && hx_list_is_empty(gateway->ports.upstream_inbox))
+            hx_link_free(link);
     }
-    if (!has_requests && !has_attempts)
-        hx_link_stop(gateway);
+}
+
+static void free_what_is_over(struct hx_gateway *gateway)
+{
+    if (!hx_list_is_empty(gateway->ports.downstream_inbox))
+        return; /* something may speak of it yet */
+    hx_list_for_each_safe (node, &gateway->over)
+        hx_session_free(hx_container_of(node, struct hx_session, node));
 }
 
 static bool has_unsaved(const struct hx_gateway *gateway)
 {
-    bool is_unsaved = gateway->quiet_failed_count > 0;
-    hx_list_for_each (node, &gateway->deliveries) {
-        const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
-        is_unsaved |= note->wanted != note->stored;
-    }
-    return is_unsaved;
+    return gateway->quiet_failed_count > 0 || hx_delivery_has_unsaved(gateway);
+}
+
+static bool is_input_over(const struct hx_gateway *gateway)
+{
+    struct hx_list *first = hx_list_first(&gateway->sessions);
+    return gateway->options.ends_with_client &&
+           (first == NULL || hx_container_of(first, struct hx_session, node)->is_input_over);
 }
 
 static bool is_leaving(const struct hx_gateway *gateway)
 {
-    return (gateway->is_draining || gateway->is_input_over) && gateway->link.state == HX_LINK_DOWN;
+    if (!gateway->is_draining && !is_input_over(gateway))
+        return false;
+    hx_list_for_each (node, &gateway->links) {
+        if (hx_container_of(node, struct hx_link, node)->state != HX_LINK_DOWN)
+            return false;
+    }
+    return true;
 }
 
 /* What became of the last answers decides what a repeat through another process means, so a ledger
@@ -320,16 +294,22 @@ int64_t hx_gateway_turn(struct hx_gateway *gateway)
     hx_timers_run(&gateway->timers, gateway->now.mono);
     hx_work_take_ready(gateway);
     hx_delivery_forget_old(gateway);
-    apply_back_pressure(gateway);
-    finish_when_idle(gateway);
+    look_at_stirred(gateway);
+    free_what_is_over(gateway);
     keep_receipts(gateway);
     store->ops->flush(store);
     hx_arena_reset(&gateway->arena);
     /* Operations may put events into an inbox at once, and nothing in the loop would wake us for
      * them. */
-    bool has_more = had_any || !hx_list_is_empty(gateway->ports.upstream->inbox) ||
-                    !hx_list_is_empty(gateway->ports.downstream->inbox);
+    bool has_more = had_any || !hx_list_is_empty(gateway->ports.upstream_inbox) ||
+                    !hx_list_is_empty(gateway->ports.downstream_inbox);
     return has_more ? 0 : hx_timers_wait_ms(&gateway->timers, gateway->now.mono);
+}
+
+static void stir_all(struct hx_gateway *gateway)
+{
+    hx_list_for_each (node, &gateway->links)
+        hx_link_stir(hx_container_of(node, struct hx_link, node));
 }
 
 void hx_gateway_drain(struct hx_gateway *gateway)
@@ -337,9 +317,12 @@ void hx_gateway_drain(struct hx_gateway *gateway)
     if (gateway->is_draining)
         return;
     gateway->is_draining = true;
-    struct hx_downstream *client = gateway->ports.downstream;
-    client->ops->close(client);
-    hx_client_gone(gateway);
+    hx_list_for_each (node, &gateway->sessions) {
+        struct hx_session *session = hx_container_of(node, struct hx_session, node);
+        session->options.downstream->ops->close(session->options.downstream);
+        hx_session_gone(session);
+    }
+    stir_all(gateway);
     hx_timer_arm(&gateway->timers, &gateway->drain_limit,
                  hx_mono_after(gateway->now.mono, gateway->options.orphan_timeout_ms));
 }
@@ -356,16 +339,28 @@ void hx_gateway_stop(struct hx_gateway *gateway)
         if (hx_work_has_attempt(work))
             hx_work_lost(work, HX_REASON_DRAIN_STOPPED, false);
     }
-    hx_link_stop(gateway);
+    hx_list_for_each (node, &gateway->links)
+        hx_link_stop(hx_container_of(node, struct hx_link, node));
+}
+
+/* Are answers still to be written, or requests to be answered? */
+static bool has_clients_waiting(const struct hx_gateway *gateway)
+{
+    hx_list_for_each (node, &gateway->sessions) {
+        const struct hx_session *session = hx_container_of(node, struct hx_session, node);
+        struct hx_downstream *client = session->options.downstream;
+        if (!session->is_gone &&
+            (session->request_count > 0 || client->ops->queued_bytes(client) > 0))
+            return true;
+    }
+    return false;
 }
 
 bool hx_gateway_is_done(const struct hx_gateway *gateway)
 {
-    bool has_answers = !gateway->is_client_gone &&
-                       gateway->ports.downstream->ops->queued_bytes(gateway->ports.downstream) > 0;
     return is_leaving(gateway) && gateway->store_open == 0 &&
            (gateway->must_leave || !has_unsaved(gateway)) && hx_list_is_empty(&gateway->lazy) &&
-           !has_answers && (gateway->is_client_gone || gateway->request_count == 0);
+           !has_clients_waiting(gateway);
 }
 
 bool hx_gateway_is_draining(const struct hx_gateway *gateway)
@@ -373,20 +368,24 @@ bool hx_gateway_is_draining(const struct hx_gateway *gateway)
     return gateway->is_draining;
 }
 
-bool hx_gateway_has_live_waiter(struct hx_gateway *gateway, const struct hx_id *operation)
+bool hx_gateway_is_leaving(const struct hx_gateway *gateway)
 {
-    struct hx_downstream *client = gateway->ports.downstream;
-    struct hx_work *work = hx_work_find(gateway, operation);
-    /* The ledger learns of a delivery some time after it. Until then its row looks like a lost
-     * answer, and an equal call that somebody else wants would be taken for the repeat of it. */
-    bool has_waiter = work != NULL && !hx_list_is_empty(&work->calls) && !gateway->is_client_gone &&
-                      client->ops->is_reader_alive(client, 0);
-    return has_waiter || hx_delivery_is_live(gateway, operation);
+    return gateway->is_draining || is_input_over(gateway);
 }
 
-bool hx_gateway_had_server(const struct hx_gateway *gateway)
+bool hx_gateway_has_live_waiter(struct hx_gateway *gateway, const struct hx_id *operation)
 {
-    return gateway->link.has_spoken || gateway->initialize_message.len == 0;
+    struct hx_work *work = hx_work_find(gateway, operation);
+    if (work != NULL) {
+        hx_list_for_each (node, &work->calls) {
+            const struct hx_call *call = hx_container_of(node, struct hx_call, node);
+            if (hx_session_hears(call->session, call->request->exchange))
+                return true;
+        }
+    }
+    /* The ledger learns of a delivery some time after it. Until then its row looks like a lost
+     * answer, and an equal call that somebody else wants would be taken for the repeat of it. */
+    return hx_delivery_is_live(gateway, operation);
 }
 
 uint64_t hx_gateway_counter(const struct hx_gateway *gateway, enum hx_counter counter)

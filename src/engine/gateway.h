@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The gateway between one client and one tool server: it carries out what the core decides, through
- * the ports it was given. It opens nothing itself and waits for nothing; the program (or the
- * simulator) calls hx_gateway_turn whenever something arrived or a deadline passed.
+ * The gateway: it carries out what the core decides, through the ports it was given. It opens
+ * nothing itself and waits for nothing; the program (or the simulator) calls hx_gateway_turn
+ * whenever something arrived or a deadline passed.
+ *
+ *     gateway   one process's hold on one ledger: the operations in hand, whoever asked for them
+ *     server    one tool server by its name, with the operator's rules for its tools
+ *     session   one client, talking to one server
+ *     link      (inside) one connection to a server: a process, or a session over HTTP
+ *
+ * Operations belong to the gateway, so equal calls of two sessions meet in memory; a session that
+ * ends leaves its operations running.
  *
  * One turn: take what the peers said, step, hand the batch to the store, take what it finished,
  * step, answer, fire timers. What leaves does so after what it depends on is durable.
  *
- * Threads: one. Ownership: the ports are borrowed and must outlive the gateway.
+ * Threads: one. Ownership: the ports are borrowed and must outlive the gateway. A downstream must
+ * live until session_over was called for it.
  */
 #ifndef HX_ENGINE_GATEWAY_H
 #define HX_ENGINE_GATEWAY_H
@@ -21,29 +30,49 @@
 #include "port/store.h"
 
 struct hx_gateway;
+struct hx_server;
+struct hx_session;
 
 struct hx_gateway_ports {
     struct hx_clock *clock;
     struct hx_rand *rand;
     struct hx_store *store;
-    struct hx_upstream *upstream;
-    struct hx_downstream *downstream;
+    struct hx_list *upstream_inbox;      /* of every upstream that make_upstream returns */
+    struct hx_list *downstream_inbox;    /* of every session's downstream */
     struct hx_neighbourhood *neighbours; /* NULL: nobody else on this ledger can be asked */
 };
 
 struct hx_gateway *hx_gateway_new(const struct hx_gateway_options *options,
                                   const struct hx_gateway_ports *ports);
+/* Frees its servers and sessions too. */
 struct hx_gateway *hx_gateway_free(struct hx_gateway *gateway);
+
+/* The first server of a gateway also settles what the ledger holds of servers that are not here. */
+struct hx_server *hx_server_new(struct hx_gateway *gateway,
+                                const struct hx_server_options *options);
+
+struct hx_session_options {
+    struct hx_server *server;
+    struct hx_downstream *downstream;
+    struct hx_span tenant; /* borrowed, as long as the session */
+    struct hx_span principal;
+};
+
+/* NULL when there is no upstream to be had: hx_fault_last() says why. */
+struct hx_session *hx_session_new(struct hx_gateway *gateway,
+                                  const struct hx_session_options *options);
+/* The client is gone for good. Its operations go on; session_over follows in some later turn. */
+void hx_session_end(struct hx_session *session);
 
 /* Handles everything that is there. Returns the milliseconds until it wants to be called again at
  * the latest (-1 = not before something arrives). */
 int64_t hx_gateway_turn(struct hx_gateway *gateway);
 
-/* Takes no new calls, gives the client its end of file, finishes what is in hand. */
+/* Takes no new calls, gives the clients their end of file, finishes what is in hand. */
 void hx_gateway_drain(struct hx_gateway *gateway);
 /* Ends the drain: what is still in hand becomes unknown. */
 void hx_gateway_stop(struct hx_gateway *gateway);
-/* True when nothing is left to do: the server is gone and every write is done. */
+/* True when nothing is left to do: every server is gone and every write is done. */
 bool hx_gateway_is_done(const struct hx_gateway *gateway);
 bool hx_gateway_is_draining(const struct hx_gateway *gateway);
 
@@ -51,7 +80,7 @@ bool hx_gateway_is_draining(const struct hx_gateway *gateway);
 bool hx_gateway_has_live_waiter(struct hx_gateway *gateway, const struct hx_id *operation);
 
 /* False when the client shook hands and the server never said anything that was a message. */
-bool hx_gateway_had_server(const struct hx_gateway *gateway);
+bool hx_session_had_server(const struct hx_session *session);
 
 uint64_t hx_gateway_counter(const struct hx_gateway *gateway, enum hx_counter counter);
 

@@ -11,8 +11,6 @@
 
 #include <stdio.h>
 
-static void enter_gate(struct hx_call *call);
-
 static void on_wait_over(struct hx_timer *timer)
 {
     struct hx_call *call = hx_container_of(timer, struct hx_call, wait);
@@ -22,12 +20,13 @@ static void on_wait_over(struct hx_timer *timer)
     hx_work_step(call->work, &event, call);
 }
 
-static struct hx_call *new_call(struct hx_gateway *gateway, struct hx_request *request,
-                                struct hx_tool *tool)
+static struct hx_call *new_call(struct hx_request *request, struct hx_tool *tool)
 {
     enum { ARENA_MAX = 1 << 20 };
+    struct hx_gateway *gateway = request->session->gateway;
     struct hx_call *call = hx_new(struct hx_call);
     call->gateway = gateway;
+    call->session = request->session;
     call->request = request;
     call->tool = tool;
     call->arrived = gateway->now;
@@ -62,7 +61,7 @@ void hx_call_forget(struct hx_call *call)
     call->work = NULL;
     if (work != NULL)
         hx_work_call_left(work, call);
-    hx_intake_leave_gate(call);
+    hx_gate_leave(call);
     drop_found(call);
     hx_assert(call->request == NULL);
     hx_arena_fini(&call->arena);
@@ -74,8 +73,9 @@ void hx_call_forget(struct hx_call *call)
 static void follow_transport_repeat(struct hx_call *call)
 {
     struct hx_gateway *gateway = call->gateway;
-    struct hx_map_node *node = hx_map_find(&gateway->answered, hx_buf_span(&call->request->id_key));
-    if (node == NULL || !gateway->era->has_handshake)
+    struct hx_session *session = call->session;
+    struct hx_map_node *node = hx_map_find(&session->answered, hx_buf_span(&call->request->id_key));
+    if (node == NULL || !session->era->has_handshake)
         return;
     const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, by_id);
     if (!hx_digest_eq(&note->cold_record.twin, &call->wanted.twin))
@@ -88,19 +88,18 @@ static void follow_transport_repeat(struct hx_call *call)
 
 static void refuse_arguments(struct hx_call *call, const char *reason)
 {
-    struct hx_gateway *gateway = call->gateway;
     struct hx_request *request = call->request;
     request->call = NULL;
     call->request = NULL;
     hx_call_forget(call);
-    hx_reply_error(gateway, request, -32602, hx_span_cstr(reason),
+    hx_reply_error(request, HX_RPC_INVALID_PARAMS, hx_span_cstr(reason),
                    HX_SPAN_LIT("{\"retry_safe\":true}"));
 }
 
-void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
-               const struct hx_mcp_call *parsed, struct hx_tool *tool)
+void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, struct hx_tool *tool)
 {
-    struct hx_call *call = new_call(gateway, request, tool);
+    struct hx_gateway *gateway = request->session->gateway;
+    struct hx_call *call = new_call(request, tool);
     call->arguments = parsed->arguments;
     call->progress_token = parsed->progress_token;
     if (parsed->has_duplicates) {
@@ -131,7 +130,7 @@ void hx_intake(struct hx_gateway *gateway, struct hx_request *request,
     follow_transport_repeat(call);
     hx_intake_note_overlap(call);
     if (!hx_replay_peek(call))
-        enter_gate(call);
+        hx_gate_enter(call);
 }
 
 /* The ledger's rows for this call: that of its key or of the operation it follows, and its
@@ -149,89 +148,10 @@ void hx_intake_find(struct hx_call *call)
     hx_store_submit_for_call(call, request);
 }
 
-/* May the claim be tried at once, without looking first? The insert holds only if the ledger knows
- * neither the key nor any equal operation that could still be meant; else it changes nothing and
- * the look comes then. Nearly every call is new, and this saves it one way to the ledger and
- * back. */
-static bool may_claim_unseen(const struct hx_call *call)
-{
-    struct hx_gateway *gateway = call->gateway;
-    struct hx_store *store = gateway->ports.store;
-    const struct hx_record *wanted = &call->wanted;
-    bool is_keyless = wanted->key_source == HX_KEY_NONE;
-    struct hx_gap gap = store->ops->gap(store);
-    if (call->was_unseen || call->is_following || call->has_overlapped || gap.until.ms != 0 ||
-        !hx_id_is_nil(&call->retry_of) || gateway->is_draining ||
-        gateway->link.state != HX_LINK_READY || gateway->link.is_input_closed ||
-        wanted->contract.approval != HX_APPROVAL_NEVER)
-        return false;
-    if (is_keyless)
-        return wanted->contract.repeat != HX_REPEAT_REQUIRE_KEY;
-    struct hx_key_time time = hx_key_time(wanted->key, wanted->first_sent);
-    return hx_key_age(time, gateway->now.wall, store->ops->low_water(store)) == HX_KEY_AGE_GOOD;
-}
-
-static void find_or_claim(struct hx_call *call)
-{
-    if (!may_claim_unseen(call)) {
-        hx_intake_find(call);
-        return;
-    }
-    call->was_unseen = true;
-    call->twin_seen = 0;
-    hx_intake_begin_new(call);
-}
-
-static void enter_gate(struct hx_call *call)
-{
-    struct hx_gateway *gateway = call->gateway;
-    struct hx_span key = hx_span((const char *)call->wanted.twin.bytes, HX_DIGEST_SIZE);
-    if (call->gate != NULL) {
-        hx_intake_find(call);
-        return;
-    }
-    struct hx_map_node *node = hx_map_find(&gateway->gates, key);
-    if (node == NULL) {
-        struct hx_gate *gate = hx_new(struct hx_gate);
-        gate->twin = call->wanted.twin;
-        hx_list_init(&gate->waiting);
-        hx_map_insert(&gateway->gates, &gate->node,
-                      hx_span((const char *)gate->twin.bytes, HX_DIGEST_SIZE));
-        node = &gate->node;
-    }
-    call->gate = hx_container_of(node, struct hx_gate, node);
-    if (call->gate->inside == NULL) {
-        call->gate->inside = call;
-        find_or_claim(call);
-    } else {
-        call->stage = HX_CALL_GATED;
-        hx_list_append(&call->gate->waiting, &call->node);
-    }
-}
-
-void hx_intake_leave_gate(struct hx_call *call)
-{
-    struct hx_gate *gate = call->gate;
-    struct hx_gateway *gateway = call->gateway;
-    call->gate = NULL;
-    if (gate == NULL || gate->inside != call)
-        return;
-    if (call->has_gone)
-        hx_intake_tell_overlap(call, gate);
-    struct hx_list *node = hx_list_take_first(&gate->waiting);
-    gate->inside = node ? hx_container_of(node, struct hx_call, node) : NULL;
-    if (gate->inside != NULL) {
-        find_or_claim(gate->inside);
-        return;
-    }
-    hx_map_remove(&gateway->gates, &gate->node);
-    hx_free(gate);
-}
-
 void hx_intake_again(struct hx_call *call)
 {
     hx_timer_disarm(&call->gateway->timers, &call->wait);
-    enter_gate(call);
+    hx_gate_enter(call);
 }
 
 /* Takes the call to an operation and lets the core say what that means. */
@@ -250,7 +170,7 @@ static void go_to_work(struct hx_call *call, struct hx_work *work)
 }
 
 /* Would taking the call to this row begin an attempt? Then the server must be there first. */
-static bool needs_upstream(struct hx_gateway *gateway, const struct hx_record *record,
+static bool needs_upstream(const struct hx_gateway *gateway, const struct hx_record *record,
                            const struct hx_facts *facts)
 {
     bool is_mine = facts->hands == HX_HANDS_ALIVE || facts->hands == HX_HANDS_ELSEWHERE;
@@ -299,14 +219,14 @@ void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candid
         hx_facts_of(candidate->owner_fact, candidate->is_sender_gone, candidate->is_epoch_current);
     if (work == NULL) {
         if (needs_upstream(gateway, candidate->record, &facts) && !call->was_started &&
-            !hx_link_want(gateway)) {
+            !hx_link_want(call->session->link)) {
             call->was_started = true;
             call->must_find_again = true;
             call->stage = HX_CALL_STARTING;
-            hx_list_append(&gateway->link.waiting_calls, &call->node);
+            hx_list_append(&call->session->link->waiting_calls, &call->node);
             return;
         }
-        work = hx_work_load(gateway, candidate->record);
+        work = hx_work_load(gateway, candidate->record, call->session->link);
         work->facts = facts;
     } else {
         refresh(work, candidate, &facts);
@@ -320,7 +240,7 @@ void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candid
     }
     call->gone_to = work->op.durable.identity;
     call->has_gone = true;
-    hx_intake_leave_gate(call);
+    hx_gate_leave(call);
     go_to_work(call, work);
 }
 
@@ -332,12 +252,12 @@ void hx_intake_begin_new(struct hx_call *call)
         hx_call_refuse(call, HX_ANSWER_UPSTREAM_UNAVAILABLE, NULL);
         return;
     }
-    if (hx_link_want(gateway)) {
+    if (hx_link_want(call->session->link)) {
         hx_intake_upstream_ready(call);
         return;
     }
     call->stage = HX_CALL_STARTING;
-    hx_list_append(&gateway->link.waiting_calls, &call->node);
+    hx_list_append(&call->session->link->waiting_calls, &call->node);
 }
 
 void hx_intake_upstream_ready(struct hx_call *call)
@@ -428,7 +348,7 @@ void hx_intake_found(struct hx_call *call, struct hx_store_request *found)
 {
     if (!hx_replay_is_found(call, found)) {
         hx_store_request_free(found);
-        enter_gate(call);
+        hx_gate_enter(call);
         return;
     }
     if (found->result != HX_STORE_DONE) {

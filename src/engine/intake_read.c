@@ -87,15 +87,16 @@ int hx_intake_read_fingerprint(struct hx_call *call)
 void hx_intake_fill_wanted(struct hx_call *call)
 {
     struct hx_gateway *gateway = call->gateway;
-    const struct hx_gateway_options *options = &gateway->options;
+    const struct hx_session_options *session = &call->session->options;
+    const struct hx_server_options *server = &session->server->options;
     struct hx_record *wanted = &call->wanted;
-    wanted->tenant = options->tenant;
-    wanted->principal = options->principal;
-    wanted->server = options->server;
+    wanted->tenant = session->tenant;
+    wanted->principal = session->principal;
+    wanted->server = server->name;
     wanted->tool = hx_span_cstr(call->tool->name);
     wanted->created = wanted->updated = gateway->now;
     wanted->contract = call->tool->rules.contract;
-    wanted->contract.tool_class = hx_tool_class_of(gateway, call->tool);
+    wanted->contract.tool_class = hx_tool_class_of(call->session->link, call->tool);
     wanted->holder = gateway->ports.store->ops->owner(gateway->ports.store);
     if (call->tool->rules.has_stored_arguments)
         wanted->arguments = call->arguments;
@@ -107,7 +108,6 @@ void hx_intake_fill_wanted(struct hx_call *call)
         hx_id_format(&wanted->id, text);
         wanted->key = hx_span_cstr(text);
     }
-    wanted->identity =
-        hx_record_identity(gateway->hasher, wanted, options->is_key_principal_scoped);
+    wanted->identity = hx_record_identity(gateway->hasher, wanted, server->is_key_principal_scoped);
     wanted->twin = hx_record_twin(gateway->hasher, wanted);
 }

@@ -11,7 +11,7 @@ static bool is_clock_stopped(struct hx_work *work, struct hx_timer *timer)
 {
     const int64_t look_again_ms = 1000;
     struct hx_gateway *gateway = work->gateway;
-    if (gateway->server_asks == 0)
+    if (work->link == NULL || work->link->server_asks == 0)
         return false;
     hx_timer_arm(&gateway->timers, timer, hx_mono_after(gateway->now.mono, look_again_ms));
     return true;
@@ -40,10 +40,10 @@ static void on_cancel_unanswered(struct hx_timer *timer)
 static void on_look(struct hx_timer *timer)
 {
     struct hx_work *work = hx_container_of(timer, struct hx_work, look);
-    struct hx_gateway *gateway = work->gateway;
     bool would_run = work->op.phase == HX_PHASE_IDLE && work->op.durable.state == HX_OP_READY &&
                      work->op.waiters > 0;
-    if (would_run && !hx_link_want(gateway)) {
+    struct hx_link *link = would_run ? hx_work_link(work) : NULL;
+    if (link != NULL && !hx_link_want(link)) {
         work->is_look_waiting = true;
         return;
     }

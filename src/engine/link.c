@@ -13,129 +13,134 @@
 static void on_restart(struct hx_timer *timer)
 {
     struct hx_link *link = hx_container_of(timer, struct hx_link, restart);
-    struct hx_gateway *gateway = hx_container_of(link, struct hx_gateway, link);
-    (void)hx_link_want(gateway);
+    (void)hx_link_want(link);
 }
 
 /* It accepted no byte of a half-written line for too long, even after its call was given up. */
 static void on_stuck(struct hx_timer *timer)
 {
     struct hx_link *link = hx_container_of(timer, struct hx_link, stuck);
-    struct hx_gateway *gateway = hx_container_of(link, struct hx_gateway, link);
-    hx_tell(gateway, HX_TELL_WARN, "server_stuck", "action=restart");
-    gateway->ports.upstream->ops->kill(gateway->ports.upstream);
+    hx_tell(link->gateway, HX_TELL_WARN, "server_stuck", "action=restart");
+    link->upstream->ops->kill(link->upstream);
 }
 
 /* It runs and does not answer the handshake: nothing can be done with it. */
 static void on_start_limit(struct hx_timer *timer)
 {
     struct hx_link *link = hx_container_of(timer, struct hx_link, start_limit);
-    struct hx_gateway *gateway = hx_container_of(link, struct hx_gateway, link);
-    hx_tell(gateway, HX_TELL_WARN, "server_mute", "action=end generation=%u", link->generation);
+    hx_tell(link->gateway, HX_TELL_WARN, "server_mute", "action=end generation=%u",
+            link->generation);
     link->was_mute = true;
-    gateway->ports.upstream->ops->kill(gateway->ports.upstream);
+    link->upstream->ops->kill(link->upstream);
 }
 
-void hx_link_limit_handshake(struct hx_gateway *gateway)
+void hx_link_limit_handshake(struct hx_link *link)
 {
-    hx_timer_arm(&gateway->timers, &gateway->link.start_limit,
-                 hx_mono_after(gateway->now.mono, gateway->options.start_timeout_ms));
+    hx_timer_arm(&link->gateway->timers, &link->start_limit,
+                 hx_mono_after(link->gateway->now.mono, link->server->options.start_timeout_ms));
 }
 
-void hx_link_handshake_answered(struct hx_gateway *gateway)
+void hx_link_handshake_answered(struct hx_link *link)
 {
-    hx_timer_disarm(&gateway->timers, &gateway->link.start_limit);
+    hx_timer_disarm(&link->gateway->timers, &link->start_limit);
 }
 
-void hx_link_init(struct hx_gateway *gateway)
+struct hx_link *hx_link_new(struct hx_server *server)
 {
-    struct hx_link *link = &gateway->link;
+    struct hx_gateway *gateway = server->gateway;
+    struct hx_upstream *upstream = server->options.make_upstream(server->options.context);
+    if (upstream == NULL)
+        return NULL;
+    struct hx_link *link = hx_new(struct hx_link);
+    link->gateway = gateway;
+    link->server = server;
+    link->upstream = upstream;
+    upstream->owner = link;
+    hx_list_init(&link->stir_node);
+    hx_list_init(&link->works);
     hx_list_init(&link->route_list);
     hx_list_init(&link->waiting_requests);
     hx_list_init(&link->waiting_notices);
     hx_list_init(&link->waiting_calls);
+    hx_map_init(&link->routes, gateway->map_secret);
+    hx_map_init(&link->hints, gateway->map_secret);
+    hx_hello_init(&link->hello, gateway->options.message_max);
     hx_buf_init(&link->last_stderr, 16 * 1024);
     link->next_id = 1;
     link->restart.fire = on_restart;
     link->stuck.fire = on_stuck;
     link->start_limit.fire = on_start_limit;
-    link->is_remote = hx_link_has_exchanges(gateway);
+    link->is_remote = hx_link_has_exchanges(link);
+    hx_list_append(&gateway->links, &link->node);
+    return link;
 }
 
-void hx_link_fini(struct hx_gateway *gateway)
+void hx_link_free(struct hx_link *link)
 {
-    struct hx_link *link = &gateway->link;
+    hx_list_for_each_safe (node, &link->works) {
+        /* It is given another one when it next needs one. */
+        hx_list_unlink(node);
+        hx_container_of(node, struct hx_work, link_node)->link = NULL;
+    }
     hx_list_for_each_safe (node, &link->waiting_notices)
         hx_notice_free(hx_container_of(node, struct hx_notice, node));
     hx_list_for_each_safe (node, &link->route_list)
-        hx_route_free(gateway, hx_container_of(node, struct hx_route, node));
+        hx_route_free(hx_container_of(node, struct hx_route, node));
+    hx_timer_disarm(&link->gateway->timers, &link->restart);
+    hx_timer_disarm(&link->gateway->timers, &link->stuck);
+    hx_timer_disarm(&link->gateway->timers, &link->start_limit);
+    hx_tools_forget_hints(link);
+    hx_map_fini(&link->hints);
+    hx_map_fini(&link->routes);
+    hx_hello_fini(&link->hello);
     hx_buf_fini(&link->last_stderr);
+    hx_list_unlink(&link->node);
+    hx_list_unlink(&link->stir_node);
+    if (link->server->house == link)
+        link->server->house = NULL;
+    link->server->options.free_upstream(link->server->options.context, link->upstream);
+    hx_free(link);
 }
 
-struct hx_route *hx_route_new(struct hx_gateway *gateway, enum hx_route_kind kind)
+void hx_link_stir(struct hx_link *link)
 {
-    struct hx_link *link = &gateway->link;
-    struct hx_route *route = hx_new(struct hx_route);
-    route->kind = kind;
-    route->id = link->next_id++;
-    hx_list_append(&link->route_list, &route->node);
-    hx_map_insert(&link->routes, &route->by_id,
-                  hx_span((const char *)&route->id, sizeof(route->id)));
-    return route;
+    if (link != NULL && hx_list_is_empty(&link->stir_node))
+        hx_list_append(&link->gateway->stirred, &link->stir_node);
 }
 
-void hx_route_free(struct hx_gateway *gateway, struct hx_route *route)
+bool hx_link_is_closing(const struct hx_link *link)
 {
-    if (route->request != NULL)
-        route->request->route = NULL;
-    if (route->work != NULL)
-        route->work->route = NULL;
-    hx_list_unlink(&route->node);
-    hx_map_remove(&gateway->link.routes, &route->by_id);
-    hx_free(route);
+    return link->gateway->is_draining || link->is_leaving;
 }
 
-struct hx_route *hx_route_find(struct hx_gateway *gateway, uint64_t id)
+void hx_link_send(struct hx_link *link, struct hx_buf *line, uint64_t tag)
 {
-    struct hx_map_node *node =
-        hx_map_find(&gateway->link.routes, hx_span((const char *)&id, sizeof(id)));
-    return node ? hx_container_of(node, struct hx_route, by_id) : NULL;
+    link->upstream->ops->send(link->upstream, line, tag);
 }
 
-void hx_route_id_text(const struct hx_route *route, char ret_text[24])
+bool hx_link_want(struct hx_link *link)
 {
-    snprintf(ret_text, 24, "%llu", (unsigned long long)route->id);
-}
-
-void hx_link_send(struct hx_gateway *gateway, struct hx_buf *line, uint64_t tag)
-{
-    gateway->ports.upstream->ops->send(gateway->ports.upstream, line, tag);
-}
-
-bool hx_link_want(struct hx_gateway *gateway)
-{
-    struct hx_link *link = &gateway->link;
     if (link->state == HX_LINK_READY && !link->is_input_closed)
         return true;
     if (link->state != HX_LINK_DOWN)
         return false;
-    if (gateway->is_draining) {
-        hx_link_fail_waiting(gateway);
+    if (hx_link_is_closing(link)) {
+        hx_link_fail_waiting(link);
         return false;
     }
-    if (!hx_mono_reached(gateway->now.mono, link->not_before)) {
-        hx_timer_arm_sooner(&gateway->timers, &link->restart, link->not_before);
+    if (!hx_mono_reached(link->gateway->now.mono, link->not_before)) {
+        hx_timer_arm_sooner(&link->gateway->timers, &link->restart, link->not_before);
         return false;
     }
     link->generation++;
     link->state = HX_LINK_STARTING;
-    hx_tools_forget_hints(gateway);
-    link->started = gateway->now.mono;
+    hx_tools_forget_hints(link);
+    link->started = link->gateway->now.mono;
     link->is_stalled = false;
     link->was_mute = false;
     link->is_input_closed = false;
-    hx_tell(gateway, HX_TELL_INFO, "server_start", "generation=%u", link->generation);
-    gateway->ports.upstream->ops->start(gateway->ports.upstream, link->generation);
+    hx_tell(link->gateway, HX_TELL_INFO, "server_start", "generation=%u", link->generation);
+    link->upstream->ops->start(link->upstream, link->generation);
     return false;
 }
 
@@ -162,145 +167,138 @@ void hx_link_write_end(const struct hx_link *link, struct hx_buf *out)
         (void)hx_buf_printf(out, " Its last words: %.*s", HX_SPAN_FMT(words));
 }
 
-void hx_link_become_ready(struct hx_gateway *gateway)
+void hx_link_become_ready(struct hx_link *link)
 {
-    gateway->link.state = HX_LINK_READY;
-    hx_link_release_waiting(gateway);
+    link->state = HX_LINK_READY;
+    hx_link_release_waiting(link);
 }
 
-static void on_started(struct hx_gateway *gateway)
+static void on_started(struct hx_link *link)
 {
-    struct hx_link *link = &gateway->link;
     if (link->state != HX_LINK_STARTING)
         return;
-    if (link->generation > 1 && gateway->initialize_message.len > 0)
-        hx_link_greet(gateway);
+    if (link->generation > 1 && link->hello.initialize.len > 0)
+        hx_link_greet(link);
     else
-        hx_link_become_ready(gateway);
+        hx_link_become_ready(link);
 }
 
-static void settle_routes(struct hx_gateway *gateway)
+static void settle_routes(struct hx_link *link)
 {
-    struct hx_link *link = &gateway->link;
     hx_list_for_each_safe (node, &link->route_list) {
-        struct hx_route *route = hx_container_of(node, struct hx_route, node);
-        struct hx_request *request = route->request;
-        struct hx_work *work = route->work;
-        enum hx_route_kind kind = route->kind;
-        hx_route_free(gateway, route);
-        if (kind == HX_ROUTE_WORK && work != NULL) {
-            hx_work_lost(work, HX_REASON_TRANSPORT_LOST, true);
+        struct hx_route_end end = hx_route_take(hx_container_of(node, struct hx_route, node));
+        struct hx_request *request = end.request;
+        if (end.work != NULL) {
+            hx_work_lost(end.work, HX_REASON_TRANSPORT_LOST, true);
         } else if (request != NULL && request->may_resend && !request->was_resent &&
-                   !gateway->is_draining) {
+                   !hx_link_is_closing(link)) {
             request->was_resent = true;
             hx_list_append(&link->waiting_requests, &request->wait_node);
         } else if (request != NULL) {
-            hx_upstream_failed_request(gateway, request);
+            hx_upstream_failed_request(link, request);
         }
     }
 }
 
 /* A process that ends soon after its start is not started again at once: 0.1 s, doubling to 5 s. A
  * first failure at start is told at once; callers that still wait may cause a second try. */
-static void plan_restart(struct hx_gateway *gateway, bool was_ready)
+static void plan_restart(struct hx_link *link, bool was_ready)
 {
     const int64_t good_run_ms = 5000;
     const int64_t delay_first_ms = 100;
     const int64_t delay_max_ms = 5000;
-    struct hx_link *link = &gateway->link;
-    bool was_good = was_ready && hx_mono_since_ms(gateway->now.mono, link->started) >= good_run_ms;
+    bool was_good =
+        was_ready && hx_mono_since_ms(link->gateway->now.mono, link->started) >= good_run_ms;
     link->failures = was_good ? 0 : link->failures + 1;
     int64_t delay_ms = 0;
     if (link->failures > 1) {
         unsigned doublings = link->failures - 2;
         delay_ms = doublings >= 6 ? delay_max_ms : delay_first_ms << doublings;
     }
-    link->not_before = hx_mono_after(gateway->now.mono, delay_ms);
+    link->not_before = hx_mono_after(link->gateway->now.mono, delay_ms);
 }
 
-static void on_closed(struct hx_gateway *gateway, struct hx_peer_event *event)
+static void on_closed(struct hx_link *link, struct hx_peer_event *event)
 {
     const int64_t predecessor_wait_ms = 500;
-    struct hx_link *link = &gateway->link;
     bool was_ready = link->state == HX_LINK_READY || link->state == HX_LINK_STOPPING;
-    hx_tell(gateway, link->state == HX_LINK_STOPPING ? HX_TELL_INFO : HX_TELL_WARN, "server_ended",
-            "generation=%u status=%d", link->generation, event->status);
+    hx_tell(link->gateway, link->state == HX_LINK_STOPPING ? HX_TELL_INFO : HX_TELL_WARN,
+            "server_ended", "generation=%u status=%d", link->generation, event->status);
     link->state = HX_LINK_DOWN;
     link->last_status = event->status;
     hx_buf_reset(&link->last_stderr);
     (void)hx_buf_append_span(&link->last_stderr, hx_buf_span(&event->stderr_tail));
-    hx_timer_disarm(&gateway->timers, &link->stuck);
-    hx_timer_disarm(&gateway->timers, &link->start_limit);
-    hx_asks_of_server_gone(gateway, false);
-    plan_restart(gateway, was_ready);
-    settle_routes(gateway);
-    if (!was_ready && gateway->options.is_predecessor_draining(gateway->options.context))
-        link->not_before = hx_mono_after(gateway->now.mono, predecessor_wait_ms);
+    hx_timer_disarm(&link->gateway->timers, &link->stuck);
+    hx_timer_disarm(&link->gateway->timers, &link->start_limit);
+    hx_asks_of_server_gone(link);
+    plan_restart(link, was_ready);
+    settle_routes(link);
+    const struct hx_server_options *server = &link->server->options;
+    if (!was_ready && server->is_predecessor_draining(server->context))
+        link->not_before = hx_mono_after(link->gateway->now.mono, predecessor_wait_ms);
     else if (!was_ready)
-        hx_link_fail_waiting(gateway);
+        hx_link_fail_waiting(link);
     bool is_wanted =
         !hx_list_is_empty(&link->waiting_requests) || !hx_list_is_empty(&link->waiting_calls);
-    hx_list_for_each (node, &gateway->works) {
-        const struct hx_work *work = hx_container_of(node, struct hx_work, node);
+    hx_list_for_each (node, &link->works) {
+        const struct hx_work *work = hx_container_of(node, struct hx_work, link_node);
         is_wanted |= work->is_send_waiting || work->is_lost_waiting || work->is_look_waiting;
     }
     if (is_wanted)
-        (void)hx_link_want(gateway);
+        (void)hx_link_want(link);
 }
 
 /* The process or session cannot be used; whoever needs it waits for the next one. */
-static void go_down(struct hx_gateway *gateway)
+static void go_down(struct hx_link *link)
 {
-    gateway->link.state = HX_LINK_DOWN;
-    hx_timer_disarm(&gateway->timers, &gateway->link.start_limit);
-    hx_asks_of_server_gone(gateway, false);
-    plan_restart(gateway, false);
+    link->state = HX_LINK_DOWN;
+    hx_timer_disarm(&link->gateway->timers, &link->start_limit);
+    hx_asks_of_server_gone(link);
+    plan_restart(link, false);
 }
 
-void hx_link_unreachable(struct hx_gateway *gateway)
+void hx_link_unreachable(struct hx_link *link)
 {
-    go_down(gateway);
-    hx_link_fail_waiting(gateway);
+    go_down(link);
+    hx_link_fail_waiting(link);
 }
 
 /* The server is there and knows us no more: a new handshake, and what waits goes on. What is in
  * flight in the old session may still be answered. */
-static void on_session_lost(struct hx_gateway *gateway)
+static void on_session_lost(struct hx_link *link)
 {
-    struct hx_link *link = &gateway->link;
     bool was_ready = link->state == HX_LINK_READY;
-    hx_tell(gateway, HX_TELL_WARN, "session_lost", "generation=%u", link->generation);
+    hx_tell(link->gateway, HX_TELL_WARN, "session_lost", "generation=%u", link->generation);
     if (link->state == HX_LINK_STOPPING)
         return;
-    go_down(gateway);
+    go_down(link);
     if (was_ready) {
         /* Once at once; a server that forgets every session at birth is given time. */
-        link->not_before = gateway->now.mono;
-        (void)hx_link_want(gateway);
+        link->not_before = link->gateway->now.mono;
+        (void)hx_link_want(link);
     } else {
-        hx_link_fail_waiting(gateway);
+        hx_link_fail_waiting(link);
     }
 }
 
 /* A line is half out and the process takes no more: its call is unknown, the others wait. */
-static void on_stalled(struct hx_gateway *gateway, uint64_t tag)
+static void on_stalled(struct hx_link *link, uint64_t tag)
 {
-    struct hx_link *link = &gateway->link;
-    struct hx_route *route = hx_route_find(gateway, tag);
+    struct hx_route *route = hx_route_find(link, tag);
     link->is_stalled = true;
-    hx_tell(gateway, HX_TELL_WARN, "server_stalled", "route=%llu", (unsigned long long)tag);
-    hx_timer_arm(&gateway->timers, &link->stuck,
-                 hx_mono_after(gateway->now.mono, gateway->options.stuck_timeout_ms));
+    hx_tell(link->gateway, HX_TELL_WARN, "server_stalled", "route=%llu", (unsigned long long)tag);
+    hx_timer_arm(&link->gateway->timers, &link->stuck,
+                 hx_mono_after(link->gateway->now.mono, link->server->options.stuck_timeout_ms));
     if (route != NULL && route->work != NULL)
         hx_work_lost(route->work, HX_REASON_TIMED_OUT, false);
 }
 
-static void on_fate(struct hx_gateway *gateway, const struct hx_peer_event *event)
+static void on_fate(struct hx_link *link, const struct hx_peer_event *event)
 {
-    struct hx_route *route = hx_route_find(gateway, event->tag);
-    if (event->type == HX_PEER_WRITTEN && gateway->link.is_stalled) {
-        gateway->link.is_stalled = false;
-        hx_timer_disarm(&gateway->timers, &gateway->link.stuck);
+    struct hx_route *route = hx_route_find(link, event->tag);
+    if (event->type == HX_PEER_WRITTEN && link->is_stalled) {
+        link->is_stalled = false;
+        hx_timer_disarm(&link->gateway->timers, &link->stuck);
     }
     if (route == NULL || route->kind != HX_ROUTE_WORK)
         return;
@@ -308,88 +306,127 @@ static void on_fate(struct hx_gateway *gateway, const struct hx_peer_event *even
     if (work == NULL) {
         /* An attempt that was given up while its request stood in the queue. */
         if (event->type == HX_PEER_NOT_SENT)
-            hx_route_free(gateway, route);
+            hx_route_free(route);
         return;
     }
     if (event->type == HX_PEER_FIRST_BYTE) {
         HX_CRASH_POINT("first-byte-left");
         hx_work_event(work, HX_EV_FIRST_BYTE);
     } else if (event->type == HX_PEER_NOT_SENT) {
-        hx_route_free(gateway, route);
+        hx_route_free(route);
         hx_work_event(work, HX_EV_NOT_SENT);
     }
 }
 
 /* The process lives on but has closed its input: let what is in flight come back, then renew it. */
-static void on_input_closed(struct hx_gateway *gateway)
+static void on_input_closed(struct hx_link *link)
 {
-    struct hx_link *link = &gateway->link;
     if (link->state != HX_LINK_READY && link->state != HX_LINK_GREETING)
         return;
     link->is_input_closed = true;
     if (hx_list_is_empty(&link->route_list)) {
         link->state = HX_LINK_STOPPING;
-        gateway->ports.upstream->ops->stop(gateway->ports.upstream);
+        link->upstream->ops->stop(link->upstream);
     }
 }
 
-void hx_link_stop(struct hx_gateway *gateway)
+void hx_link_stop(struct hx_link *link)
 {
-    struct hx_link *link = &gateway->link;
     if (link->state == HX_LINK_DOWN || link->state == HX_LINK_STOPPING)
         return;
     link->state = HX_LINK_STOPPING;
-    gateway->ports.upstream->ops->stop(gateway->ports.upstream);
+    link->upstream->ops->stop(link->upstream);
 }
 
-void hx_link_event(struct hx_gateway *gateway, struct hx_peer_event *event)
+/* Has everything that its client or its operations wait for come to an end? */
+static bool has_open(const struct hx_link *link)
 {
+    const struct hx_session *session = link->session;
+    if (session != NULL && session->request_count > 0 && !session->is_gone)
+        return true;
+    hx_list_for_each (node, &link->works) {
+        const struct hx_work *work = hx_container_of(node, struct hx_work, link_node);
+        if (work->op.phase != HX_PHASE_IDLE || work->is_send_waiting)
+            return true;
+    }
+    return false;
+}
+
+void hx_link_finish_when_idle(struct hx_link *link)
+{
+    bool is_over = link->session != NULL && link->session->is_input_over;
+    bool must_end = hx_link_is_closing(link) || is_over;
+    if (must_end && link->state != HX_LINK_STOPPING && link->state != HX_LINK_DOWN &&
+        !has_open(link))
+        hx_link_stop(link);
+}
+
+uint64_t hx_link_exchange(struct hx_link *link)
+{
+    const struct hx_session *session = link->session;
+    struct hx_route *route = link->speaking != 0 ? hx_route_find(link, link->speaking) : NULL;
+    if (route != NULL && route->request != NULL)
+        return route->request->exchange;
+    if (route != NULL && route->work != NULL) {
+        hx_list_for_each (node, &route->work->calls) {
+            const struct hx_call *call = hx_container_of(node, struct hx_call, node);
+            if (call->session == session)
+                return call->request->exchange;
+        }
+    }
+    struct hx_list *newest = session != NULL ? hx_list_last(&session->requests) : NULL;
+    return newest ? hx_container_of(newest, struct hx_request, node)->exchange : 0;
+}
+
+void hx_link_event(struct hx_link *link, struct hx_peer_event *event)
+{
+    hx_link_stir(link);
     /* A server that forgot its session gets a new generation while answers of the old one still
      * come; they are told apart by their routes. What is said of a generation as a whole must be
      * of ours. */
-    bool is_of_exchange = event->tag != 0 && hx_link_has_exchanges(gateway);
-    if (event->generation != gateway->link.generation && !is_of_exchange)
+    bool is_of_exchange = event->tag != 0 && hx_link_has_exchanges(link);
+    if (event->generation != link->generation && !is_of_exchange)
         return;
     switch (event->type) {
     case HX_PEER_MESSAGE:
-        hx_upstream_message(gateway, event);
+        hx_upstream_message(link, event);
         return;
     case HX_PEER_OVERSIZE:
-        hx_upstream_oversize(gateway, event);
+        hx_outcome_oversize(link, event);
         return;
     case HX_PEER_STARTED:
-        on_started(gateway);
+        on_started(link);
         return;
     case HX_PEER_CLOSED:
-        on_closed(gateway, event);
+        on_closed(link, event);
         return;
     case HX_PEER_STALLED:
-        on_stalled(gateway, event->tag);
+        on_stalled(link, event->tag);
         return;
     case HX_PEER_FIRST_BYTE:
     case HX_PEER_WRITTEN:
     case HX_PEER_CUT:
-        on_fate(gateway, event);
+        on_fate(link, event);
         return;
     case HX_PEER_NOT_SENT:
-        if (hx_link_has_exchanges(gateway)) {
-            hx_exchange_not_sent(gateway, event);
+        if (hx_link_has_exchanges(link)) {
+            hx_exchange_not_sent(link, event);
             return;
         }
-        on_fate(gateway, event);
-        on_input_closed(gateway);
+        on_fate(link, event);
+        on_input_closed(link);
         return;
     case HX_PEER_ANSWER_LOST:
-        hx_exchange_answer_lost(gateway, event);
+        hx_exchange_answer_lost(link, event);
         return;
     case HX_PEER_REJECTED:
-        hx_exchange_rejected(gateway, event);
+        hx_exchange_rejected(link, event);
         return;
     case HX_PEER_SESSION_LOST:
-        on_session_lost(gateway);
+        on_session_lost(link);
         return;
     case HX_PEER_STDERR:
-        gateway->options.relay(gateway->options.context, hx_buf_span(&event->line));
+        link->server->options.relay(link->server->options.context, hx_buf_span(&event->line));
         return;
     case HX_PEER_END_OF_INPUT:
     case HX_PEER_TAKEN_BACK:

@@ -15,24 +15,43 @@ static bool is_whole(struct hx_gateway *gateway, const struct hx_buf *line)
     return false;
 }
 
-void hx_send_client(struct hx_gateway *gateway, struct hx_buf *line, uint64_t tag)
+/* Takes the line. One that could not be written whole is not sent. */
+static void send_line(struct hx_session *session, struct hx_buf *line,
+                      const struct hx_sending *sending)
 {
-    struct hx_downstream *client = gateway->ports.downstream;
-    if (gateway->is_client_gone || !is_whole(gateway, line)) {
+    struct hx_gateway *gateway = session->gateway;
+    struct hx_downstream *client = session->options.downstream;
+    if (session->is_gone || !is_whole(gateway, line)) {
         hx_buf_fini(line);
-        hx_delivery_fate(gateway, tag, HX_PEER_NOT_SENT);
+        hx_delivery_fate(gateway, sending->tag, HX_PEER_NOT_SENT);
         return;
     }
-    client->ops->send(client, line, &(struct hx_sending){.tag = tag});
+    client->ops->send(client, line, sending);
     hx_buf_fini(line);
+    hx_link_stir(session->link);
 }
 
-static void answer_free(struct hx_gateway *gateway, struct hx_batch_answer *answer)
+void hx_send_aside(struct hx_session *session, struct hx_buf *line, uint64_t exchange)
+{
+    const struct hx_sending sending = {
+        .tag = session->gateway->next_tag++, .exchange = exchange, .kind = HX_SENDING_ASIDE};
+    send_line(session, line, &sending);
+}
+
+void hx_exchange_settle(struct hx_session *session, uint64_t exchange)
+{
+    struct hx_downstream *client = session->options.downstream;
+    if (exchange != 0 && !session->is_gone)
+        client->ops->settle(client, exchange, HX_SETTLING_TAKEN);
+}
+
+static void answer_free(struct hx_session *session, struct hx_batch_answer *answer)
 {
     if (answer->note != NULL)
         answer->note->batch_answer = NULL;
     hx_list_unlink(&answer->node);
-    hx_map_remove(&gateway->batch_answers, &answer->by_id);
+    hx_map_remove(&session->batch_answers, &answer->by_id);
+    session->gateway->batch_answer_count--;
     hx_buf_fini(&answer->id_key);
     hx_buf_fini(&answer->line);
     hx_free(answer);
@@ -49,8 +68,9 @@ static void share_tag(struct hx_gateway *gateway, struct hx_delivery_note *note,
 }
 
 /* A batch leaves as one array. What was cancelled in the meantime is not in it. */
-static void send_batch(struct hx_gateway *gateway, struct hx_batch *batch)
+static void send_batch(struct hx_session *session, struct hx_batch *batch)
 {
+    struct hx_gateway *gateway = session->gateway;
     size_t size = 2;
     hx_list_for_each (node, &batch->answers)
         size += hx_container_of(node, struct hx_batch_answer, node)->line.len + 1;
@@ -65,25 +85,29 @@ static void send_batch(struct hx_gateway *gateway, struct hx_batch *batch)
             share_tag(gateway, answer->note, tag);
     }
     (void)hx_buf_append_char(&line, ']'); /* the buffer remembers a failure */
-    hx_send_client(gateway, &line, tag);
+    send_line(session, &line, &(struct hx_sending){.tag = tag, .exchange = batch->exchange});
 }
 
-void hx_batch_release(struct hx_gateway *gateway, struct hx_batch *batch)
+void hx_batch_release(struct hx_session *session, struct hx_batch *batch)
 {
     if (batch->open_count > 0 || !batch->is_complete)
         return;
     if (!hx_list_is_empty(&batch->answers))
-        send_batch(gateway, batch);
+        send_batch(session, batch);
+    else if (session->taking == 0)
+        hx_exchange_settle(session, batch->exchange); /* all that it asked was cancelled */
     hx_list_for_each_safe (node, &batch->answers)
-        answer_free(gateway, hx_container_of(node, struct hx_batch_answer, node));
+        answer_free(session, hx_container_of(node, struct hx_batch_answer, node));
     hx_free(batch);
 }
 
 /* `request` is NULL for what is no request. */
-static void add_to_batch(struct hx_gateway *gateway, struct hx_batch *batch,
+static void add_to_batch(struct hx_session *session, struct hx_batch *batch,
                          const struct hx_request *request, struct hx_buf *line,
                          struct hx_delivery_note *note)
 {
+    struct hx_gateway *gateway = session->gateway;
+    session->taking = 0;
     if (!is_whole(gateway, line)) {
         hx_buf_fini(line);
         if (note != NULL)
@@ -98,50 +122,77 @@ static void add_to_batch(struct hx_gateway *gateway, struct hx_batch *batch,
     if (note != NULL)
         note->batch_answer = answer;
     hx_list_append(&batch->answers, &answer->node);
+    gateway->batch_answer_count++;
     if (request == NULL)
         return;
     (void)hx_buf_append_span(&answer->id_key, hx_buf_span(&request->id_key));
-    hx_map_insert(&gateway->batch_answers, &answer->by_id, hx_buf_span(&answer->id_key));
+    hx_map_insert(&session->batch_answers, &answer->by_id, hx_buf_span(&answer->id_key));
 }
 
-bool hx_batch_withdraw(struct hx_gateway *gateway, const struct hx_rpc_id *id)
+bool hx_batch_withdraw(struct hx_session *session, const struct hx_rpc_id *id)
 {
     struct hx_buf key;
     hx_buf_init(&key, HX_RPC_ID_MAX + 16);
     hx_rpc_id_key(id, &key);
-    struct hx_map_node *node = hx_map_find(&gateway->batch_answers, hx_buf_span(&key));
+    struct hx_map_node *node = hx_map_find(&session->batch_answers, hx_buf_span(&key));
     hx_buf_fini(&key);
     if (node != NULL)
-        answer_free(gateway, hx_container_of(node, struct hx_batch_answer, by_id));
+        answer_free(session, hx_container_of(node, struct hx_batch_answer, by_id));
     return node != NULL;
 }
 
-void hx_reply_line(struct hx_gateway *gateway, struct hx_request *request, struct hx_buf *line,
-                   struct hx_delivery_note *note)
+void hx_reply_line(struct hx_request *request, struct hx_buf *line, struct hx_delivery_note *note)
 {
+    struct hx_session *session = request->session;
+    const struct hx_sending sending = {.tag = note ? note->tag : session->gateway->next_tag++,
+                                       .exchange = request->exchange};
     if (request->batch != NULL)
-        add_to_batch(gateway, request->batch, request, line, note);
+        add_to_batch(session, request->batch, request, line, note);
     else
-        hx_send_client(gateway, line, note ? note->tag : gateway->next_tag++);
-    hx_request_free(gateway, request);
+        send_line(session, line, &sending);
+    hx_request_free(request);
 }
 
-void hx_reply_error(struct hx_gateway *gateway, struct hx_request *request, int64_t code,
-                    struct hx_span message, struct hx_span data)
+void hx_reply_error(struct hx_request *request, int64_t code, struct hx_span message,
+                    struct hx_span data)
 {
+    struct hx_session *session = request->session;
     struct hx_buf line;
-    hx_buf_init(&line, gateway->options.message_max);
-    if (hx_rewrite_build_error(&line, request->raw_id, gateway->era->may_omit_error_id, code,
+    hx_buf_init(&line, session->gateway->options.message_max);
+    if (hx_rewrite_build_error(&line, request->raw_id, session->era->may_omit_error_id, code,
                                message, data) < 0)
         hx_buf_reset(&line); /* an empty line is not sent */
-    hx_reply_line(gateway, request, &line, NULL);
+    hx_reply_line(request, &line, NULL);
 }
 
-void hx_reply_invalid(struct hx_gateway *gateway, struct hx_batch *batch,
+static void write_fault(struct hx_session *session, struct hx_buf *line, struct hx_span id,
+                        int64_t code, const char *text)
+{
+    hx_buf_init(line, session->gateway->options.message_max);
+    if (hx_rewrite_build_error(line, id, session->era->may_omit_error_id, code, hx_span_cstr(text),
+                               HX_SPAN_NONE) < 0)
+        hx_buf_reset(line);
+}
+
+static void send_fault(struct hx_session *session, struct hx_buf *line)
+{
+    const struct hx_sending sending = {
+        .tag = session->gateway->next_tag++, .exchange = session->taking, .kind = HX_SENDING_FAULT};
+    session->taking = 0;
+    send_line(session, line, &sending);
+}
+
+void hx_reply_fault(struct hx_session *session, struct hx_span id, int64_t code, const char *text)
+{
+    struct hx_buf line;
+    write_fault(session, &line, id, code, text);
+    send_fault(session, &line);
+}
+
+void hx_reply_invalid(struct hx_session *session, struct hx_batch *batch,
                       const struct hx_rpc_msg *msg)
 {
     struct hx_buf line;
-    hx_buf_init(&line, gateway->options.message_max);
     char text[512];
     bool has_detail = msg->fault == HX_RPC_PARSE_ERROR && msg->fault_detail != NULL;
     snprintf(text, sizeof(text), "%s%s%s", hx_rpc_fault_text(msg->fault), has_detail ? ": " : "",
@@ -149,11 +200,9 @@ void hx_reply_invalid(struct hx_gateway *gateway, struct hx_batch *batch,
     struct hx_span id = msg->id.type == HX_RPC_ID_INTEGER || msg->id.type == HX_RPC_ID_STRING
                             ? msg->id.raw
                             : HX_SPAN_NONE;
-    if (hx_rewrite_build_error(&line, id, gateway->era->may_omit_error_id,
-                               hx_rpc_fault_code(msg->fault), hx_span_cstr(text), HX_SPAN_NONE) < 0)
-        hx_buf_reset(&line);
+    write_fault(session, &line, id, hx_rpc_fault_code(msg->fault), text);
     if (batch != NULL)
-        add_to_batch(gateway, batch, NULL, &line, NULL);
+        add_to_batch(session, batch, NULL, &line, NULL);
     else
-        hx_send_client(gateway, &line, gateway->next_tag++);
+        send_fault(session, &line);
 }

@@ -45,34 +45,48 @@ enum hx_tell { HX_TELL_ERROR, HX_TELL_WARN, HX_TELL_INFO, HX_TELL_DEBUG };
 
 enum hx_hints { HX_HINTS_READ_ONLY, HX_HINTS_TRUST, HX_HINTS_IGNORE };
 
-struct hx_gateway_options {
-    struct hx_span tenant;
-    struct hx_span principal;
-    struct hx_span server;
-    struct hx_span ops_options; /* what a person must add to "hapax ops …" to read this ledger */
-    enum hx_hints hints;
-    bool is_key_principal_scoped;
-    bool is_sep3182_strict;
-    size_t message_max;
-    int64_t orphan_timeout_ms; /* for work of which no tool rule speaks */
-    int64_t stuck_timeout_ms;
-    int64_t start_timeout_ms;   /* for the answer to initialize */
-    uint32_t waiters_max;       /* per operation, then BUSY */
-    uint32_t requests_max;      /* in flight from the client */
-    uint64_t request_bytes_max; /* of theirs, in all; one request is always taken */
-    uint64_t queue_max; /* bytes waiting for a slow client before we stop reading the server */
+struct hx_upstream;
+struct hx_downstream;
 
-    /* Fills the rules for a tool; called once per tool name. */
-    void (*rules_for)(void *context, struct hx_span tool, struct hx_tool_rules *ret_rules);
+/* What holds for the whole process. */
+struct hx_gateway_options {
+    struct hx_span ops_options; /* what a person must add to "hapax ops …" to read this ledger */
+    bool ends_with_client;      /* `hapax run`: its one client's end is the gateway's */
+    size_t message_max;
+    int64_t orphan_timeout_ms;  /* for work of which no tool rule speaks */
+    uint32_t waiters_max;       /* per operation, then BUSY */
+    uint32_t requests_max;      /* in flight from one client */
+    uint64_t request_bytes_max; /* of theirs, in all; one request is always taken */
+    uint64_t queue_max; /* bytes waiting for a slow client before we stop reading its server */
+
     /* One event worth telling an operator: a word, and "name=value" pairs ready for a log line.
      * Never arguments, results or whole keys. */
     enum hx_tell tell_max; /* what is less grave is not even put into words */
     void (*tell)(void *context, enum hx_tell tell, const char *event, const char *pairs);
+    /* A session is over, and nothing here points at its downstream any more. NULL = nobody asks. */
+    void (*session_over)(void *context, struct hx_downstream *downstream);
+    void *context;
+};
+
+/* What holds for one server. */
+struct hx_server_options {
+    struct hx_span name;
+    enum hx_hints hints;
+    bool is_key_principal_scoped;
+    bool is_sep3182_strict;
+    int64_t stuck_timeout_ms;
+    int64_t start_timeout_ms; /* for the answer to initialize */
+
+    /* Fills the rules for a tool; called once per tool name. */
+    void (*rules_for)(void *context, struct hx_span tool, struct hx_tool_rules *ret_rules);
     /* Is an older gateway of this server still finishing its work? Then a start that fails may only
      * mean that the two cannot run side by side, and is tried again. */
     bool (*is_predecessor_draining)(void *context);
     /* One line of the server's standard error. */
     void (*relay)(void *context, struct hx_span line);
+    /* A way to the server, not started yet; NULL with a fault when there is none. */
+    struct hx_upstream *(*make_upstream)(void *context);
+    void (*free_upstream)(void *context, struct hx_upstream *upstream);
     void *context;
 };
 

@@ -132,7 +132,7 @@ static void put_off(struct hx_gateway *gateway, struct hx_store_request *request
     if (join_lazy(gateway, request))
         return;
     hx_list_append(&gateway->lazy, &request->node);
-    if (++gateway->lazy_count % LAZY_MAX == 0 || gateway->is_draining || gateway->is_input_over)
+    if (++gateway->lazy_count % LAZY_MAX == 0 || hx_gateway_is_leaving(gateway))
         hx_store_submit_lazy(gateway);
     else
         hx_timer_arm_sooner(&gateway->timers, &gateway->lazy_limit,

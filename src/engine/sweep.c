@@ -49,7 +49,7 @@ static void settle(struct hx_gateway *gateway, const struct hx_store_found *foun
     if (work != NULL && work->op.phase != HX_PHASE_IDLE)
         return;
     if (work == NULL)
-        work = hx_work_load(gateway, record);
+        work = hx_work_load(gateway, record, NULL);
     work->facts = hx_facts_of(found->owner_fact, found->is_sender_gone, found->is_epoch_current);
     hx_work_event(work, is_left ? HX_EV_LOOK : HX_EV_HUMAN_DUE);
 }

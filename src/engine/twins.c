@@ -34,7 +34,7 @@ void hx_intake_note_overlap(struct hx_call *call)
     const struct hx_contract *contract = &call->wanted.contract;
     if (call->wanted.key_source != HX_KEY_NONE || contract->repeat != HX_REPEAT_LOST)
         return;
-    call->has_overlapped = hx_delivery_find_repeated(gateway, call, &call->overlapped);
+    call->has_overlapped = hx_delivery_find_repeated(call, &call->overlapped);
     hx_list_for_each (at, &gateway->works) {
         const struct hx_work *work = hx_container_of(at, struct hx_work, node);
         const struct hx_record *record = &work->op.durable;

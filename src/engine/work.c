@@ -31,7 +31,16 @@ struct hx_record hx_work_keep_record(struct hx_work *work, const struct hx_recor
     return kept;
 }
 
-static struct hx_work *new_work(struct hx_gateway *gateway, const struct hx_id *id)
+static void set_link(struct hx_work *work, struct hx_link *link)
+{
+    hx_list_unlink(&work->link_node);
+    work->link = link;
+    if (link != NULL)
+        hx_list_append(&link->works, &work->link_node);
+}
+
+static struct hx_work *new_work(struct hx_gateway *gateway, const struct hx_id *id,
+                                struct hx_link *link)
 {
     const size_t arena_max = (size_t)256 * 1024 * 1024;
     struct hx_work *work = hx_new(struct hx_work);
@@ -41,6 +50,8 @@ static struct hx_work *new_work(struct hx_gateway *gateway, const struct hx_id *
     hx_list_init(&work->calls);
     hx_list_init(&work->deferred);
     hx_list_init(&work->ready_node);
+    hx_list_init(&work->link_node);
+    set_link(work, link);
     hx_buf_init(&work->message, gateway->options.message_max);
     hx_list_init(&work->replies);
     hx_work_set_timers(work);
@@ -53,7 +64,7 @@ static struct hx_work *new_work(struct hx_gateway *gateway, const struct hx_id *
 
 struct hx_work *hx_work_new_absent(struct hx_call *call)
 {
-    struct hx_work *work = new_work(call->gateway, &call->wanted.id);
+    struct hx_work *work = new_work(call->gateway, &call->wanted.id, call->session->link);
     struct hx_record record = hx_work_keep_record(work, &call->wanted);
     hx_op_init_absent(&work->op, &record);
     work->tool = call->tool;
@@ -62,14 +73,28 @@ struct hx_work *hx_work_new_absent(struct hx_call *call)
     return work;
 }
 
-struct hx_work *hx_work_load(struct hx_gateway *gateway, const struct hx_record *record)
+struct hx_work *hx_work_load(struct hx_gateway *gateway, const struct hx_record *record,
+                             struct hx_link *link)
 {
-    struct hx_work *work = new_work(gateway, &record->id);
+    struct hx_work *work = new_work(gateway, &record->id, link);
     struct hx_record kept = hx_work_keep_record(work, record);
     hx_op_init_loaded(&work->op, &kept);
-    work->tool = hx_tool_get(gateway, kept.tool);
+    work->tool = hx_tool_get(hx_server_find(gateway, kept.server), kept.tool);
     work->is_told = kept.is_told_pending;
     return work;
+}
+
+struct hx_link *hx_work_link(struct hx_work *work)
+{
+    bool is_usable = work->link != NULL && !work->link->is_leaving;
+    if (is_usable || hx_work_has_attempt(work))
+        return work->link;
+    struct hx_list *first = hx_list_first(&work->calls);
+    if (first != NULL)
+        set_link(work, hx_container_of(first, struct hx_call, node)->session->link);
+    else if (work->link == NULL)
+        set_link(work, hx_server_find(work->gateway, work->op.durable.server)->house);
+    return work->link;
 }
 
 struct hx_work *hx_work_find(struct hx_gateway *gateway, const struct hx_id *id)
@@ -117,13 +142,15 @@ void hx_work_retire(struct hx_work *work)
     disarm_all(work);
     free_deferred(work);
     if (work->route != NULL)
-        hx_route_free(work->gateway, work->route);
+        hx_route_free(work->route);
     if (work->ask != NULL)
-        hx_ask_withdraw(work->gateway, work->ask);
+        hx_ask_withdraw(work->ask);
     work->payload = hx_store_request_free(work->payload);
     hx_map_remove(&work->gateway->works_by_id, &work->by_id);
     hx_list_unlink(&work->node);
     hx_list_unlink(&work->ready_node);
+    hx_list_unlink(&work->link_node);
+    hx_link_stir(work->link);
     hx_arena_fini(&work->arena);
     hx_buf_fini(&work->message);
     struct hx_list *node;
@@ -180,10 +207,10 @@ struct hx_facts hx_facts_of(enum hx_owner_fact owner, bool is_sender_gone, bool 
 struct hx_event hx_work_make_event(struct hx_work *work, enum hx_event_type type)
 {
     struct hx_gateway *gateway = work->gateway;
-    struct hx_upstream *upstream = gateway->ports.upstream;
+    struct hx_link *link = hx_work_link(work);
     struct hx_event event = {.type = type, .now = gateway->now, .facts = work->facts};
     event.mint.owner = gateway->ports.store->ops->owner(gateway->ports.store);
-    event.mint.transport = upstream->ops->transport_name(upstream);
+    event.mint.transport = link != NULL ? link->upstream->ops->transport_name(link->upstream) : "";
     if (type == HX_EV_RETRY || type == HX_EV_RESOLVE_AGAIN) {
         hx_mint_id(gateway, &event.mint.id);
         hx_mint_id(gateway, &event.mint.effect_key);
@@ -229,7 +256,7 @@ static void mark_joined(struct hx_work *work, struct hx_call *call,
         return;
     call->is_joined = true;
     int64_t wait_ms = work->op.durable.contract.join_wait_ms;
-    if (call->is_param_key && gateway->options.is_sep3182_strict)
+    if (call->is_param_key && call->session->options.server->options.is_sep3182_strict)
         wait_ms = 0;
     hx_timer_arm(&gateway->timers, &call->wait, hx_mono_after(gateway->now.mono, wait_ms));
 }
@@ -238,6 +265,7 @@ void hx_work_step(struct hx_work *work, const struct hx_event *event, struct hx_
 {
     struct hx_effects effects;
     hx_check(work, HX_WORK_MAGIC);
+    hx_link_stir(work->link);
     enum hx_op_state before = work->op.durable.state;
     bool had_verb = work->op.has_verb;
     hx_op_step(&work->op, event, &effects);
@@ -268,16 +296,16 @@ void hx_work_event(struct hx_work *work, enum hx_event_type type)
 /* The tools that may be sent again wait for a living server before the core is asked. */
 void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_gone)
 {
-    struct hx_gateway *gateway = work->gateway;
+    const struct hx_link *link = work->link;
+    bool is_closing = link == NULL || hx_link_is_closing(link);
     bool may_resend = hx_is_resend_declared(&work->op.durable.contract);
     if (!hx_work_has_attempt(work)) {
         /* Nothing is heard from the tool any more: it may be all that kept this in memory. */
         hx_work_look_again_later(work);
         return;
     }
-    bool must_wait = gateway->link.state != HX_LINK_READY;
-    if (is_sender_gone && may_resend && !gateway->is_draining && must_wait &&
-        !work->is_lost_waiting) {
+    bool must_wait = link == NULL || link->state != HX_LINK_READY;
+    if (is_sender_gone && may_resend && !is_closing && must_wait && !work->is_lost_waiting) {
         work->is_lost_waiting = true;
         work->lost_reason = reason;
         work->facts.is_sender_gone = true;
@@ -287,7 +315,7 @@ void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_go
     event.reason = reason;
     event.facts.is_sender_gone = is_sender_gone;
     /* Sent again at once only where the server is there and the old exchange is closed. */
-    event.facts.is_same_target = is_sender_gone && !must_wait && !gateway->is_draining;
+    event.facts.is_same_target = is_sender_gone && !must_wait && !is_closing;
     hx_work_step(work, &event, NULL);
 }
 

@@ -71,7 +71,7 @@ void hx_work_found(struct hx_work *work, struct hx_store_request *done)
 static void leave_gates(struct hx_work *work)
 {
     hx_list_for_each (node, &work->calls)
-        hx_intake_leave_gate(hx_container_of(node, struct hx_call, node));
+        hx_gate_leave(hx_container_of(node, struct hx_call, node));
 }
 
 static void payload_read(struct hx_work *work, struct hx_store_request *done);

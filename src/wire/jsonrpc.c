@@ -251,7 +251,7 @@ int hx_rpc_read(struct hx_json_tape *tape, struct hx_span text, const struct hx_
 
 int hx_rpc_fault_code(enum hx_rpc_fault fault)
 {
-    return fault <= HX_RPC_OVER_LIMIT ? -32700 : -32600;
+    return fault <= HX_RPC_OVER_LIMIT ? HX_RPC_PARSE_FAILED : HX_RPC_INVALID_REQUEST;
 }
 
 const char *hx_rpc_fault_text(enum hx_rpc_fault fault)

@@ -63,6 +63,14 @@ enum hx_rpc_id_type {
 
 enum { HX_RPC_ID_MAX = 4096 }; /* bytes of raw text */
 
+/* JSON-RPC's own error codes. */
+enum {
+    HX_RPC_PARSE_FAILED = -32700,
+    HX_RPC_INVALID_REQUEST = -32600,
+    HX_RPC_INVALID_PARAMS = -32602,
+    HX_RPC_INTERNAL_ERROR = -32603
+};
+
 struct hx_rpc_id {
     enum hx_rpc_id_type type;
     struct hx_span raw; /* absent for NONE */

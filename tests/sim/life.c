@@ -32,6 +32,18 @@ static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *
     sim_rules_for(life->sim, tool, ret_rules);
 }
 
+static struct hx_upstream *make_upstream(void *context)
+{
+    struct sim_life *life = context;
+    return &life->upstream;
+}
+
+static void free_upstream(void *context, struct hx_upstream *upstream)
+{
+    (void)context; /* it lives in the life */
+    (void)upstream;
+}
+
 struct sim_life *sim_life_find(struct sim *sim, uint32_t number)
 {
     hx_list_for_each (at, &sim->lives) {
@@ -70,34 +82,45 @@ struct sim_life *sim_life_new(struct sim *sim, uint32_t host)
     sim_neighbours_open(life);
     hx_list_append(&sim->lives, &life->node);
     struct hx_gateway_options options = {
-        .tenant = HX_SPAN_LIT("local"),
-        .principal = HX_SPAN_LIT("1000"),
-        .server = HX_SPAN_LIT("bank"),
-        .hints = HX_HINTS_READ_ONLY,
+        .ends_with_client = true,
         .message_max = 1 << 20,
         .orphan_timeout_ms = sim->contracts[SIM_PAY].orphan_timeout_ms,
-        .stuck_timeout_ms = 60 * 1000,
-        .start_timeout_ms = 120 * 1000,
         .waiters_max = 4,
         .request_bytes_max = UINT64_MAX,
         .requests_max = 64,
         .queue_max = 64 * 1024,
-        .rules_for = rules_for,
         .tell_max = HX_TELL_DEBUG,
         .tell = tell,
-        .relay = relay,
-        .is_predecessor_draining = is_predecessor_draining,
         .context = life,
     };
     struct hx_gateway_ports ports = {
         .clock = &sim->clock,
         .rand = &sim->rand,
         .store = &life->store,
-        .upstream = &life->upstream,
-        .downstream = &life->downstream,
+        .upstream_inbox = &life->upstream_inbox,
+        .downstream_inbox = &life->downstream_inbox,
         .neighbours = &life->neighbours,
     };
     life->gateway = hx_gateway_new(&options, &ports);
+    struct hx_server_options server = {
+        .name = HX_SPAN_LIT("bank"),
+        .hints = HX_HINTS_READ_ONLY,
+        .stuck_timeout_ms = 60 * 1000,
+        .start_timeout_ms = 120 * 1000,
+        .rules_for = rules_for,
+        .relay = relay,
+        .is_predecessor_draining = is_predecessor_draining,
+        .make_upstream = make_upstream,
+        .free_upstream = free_upstream,
+        .context = life,
+    };
+    struct hx_session_options session = {
+        .server = hx_server_new(life->gateway, &server),
+        .downstream = &life->downstream,
+        .tenant = HX_SPAN_LIT("local"),
+        .principal = HX_SPAN_LIT("1000"),
+    };
+    (void)hx_session_new(life->gateway, &session);
     life->wake_at = sim->now;
     return life;
 }

@@ -5,15 +5,26 @@
 #include "engine/internal.h"
 #include "sim/sim.h"
 
-bool sim_look_route(struct hx_gateway *gateway, uint64_t tag, struct hx_id *ret_operation,
+bool sim_look_route(const struct hx_upstream *upstream, uint64_t tag, struct hx_id *ret_operation,
                     uint32_t *ret_attempt)
 {
-    struct hx_route *route = hx_route_find(gateway, tag);
+    struct hx_route *route = hx_route_find(upstream->owner, tag);
     if (route == NULL || route->work == NULL)
         return false;
     *ret_operation = route->work->op.durable.id;
     *ret_attempt = route->work->op.durable.attempt.number;
     return true;
+}
+
+static void check_session(struct hx_session *session)
+{
+    uint32_t requests = 0;
+    hx_list_for_each (node, &session->requests) {
+        struct hx_request *request = hx_container_of(node, struct hx_request, node);
+        hx_assert(request->call == NULL || request->call->request == request);
+        requests++;
+    }
+    hx_assert(requests == session->request_count);
 }
 
 void sim_look_check(struct hx_gateway *gateway)
@@ -31,29 +42,21 @@ void sim_look_check(struct hx_gateway *gateway)
         hx_assert(waiting == work->op.waiters);
         hx_assert(work->route == NULL || work->route->work == work);
     }
-    uint32_t requests = 0;
-    hx_list_for_each (node, &gateway->requests) {
-        struct hx_request *request = hx_container_of(node, struct hx_request, node);
-        hx_assert(request->call == NULL || request->call->request == request);
-        requests++;
-    }
-    hx_assert(requests == gateway->request_count);
+    hx_list_for_each (node, &gateway->sessions)
+        check_session(hx_container_of(node, struct hx_session, node));
 }
 
 bool sim_look_has_unsaved(struct hx_gateway *gateway)
 {
-    hx_list_for_each (node, &gateway->deliveries) {
-        const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
-        if (note->wanted != note->stored)
-            return true;
-    }
-    return false;
+    return hx_delivery_has_unsaved(gateway);
 }
 
 const char *sim_look_idle(struct hx_gateway *gateway)
 {
-    if (!hx_list_is_empty(&gateway->link.waiting_calls))
-        return "a call waits for the server";
+    hx_list_for_each (node, &gateway->links) {
+        if (!hx_list_is_empty(&hx_container_of(node, struct hx_link, node)->waiting_calls))
+            return "a call waits for the server";
+    }
     hx_list_for_each (node, &gateway->works) {
         /* What only listens for a late answer may stay as long as the server lives. */
         const struct hx_work *work = hx_container_of(node, struct hx_work, node);
@@ -75,13 +78,18 @@ void sim_look_dump(struct hx_gateway *gateway, FILE *out)
 {
     static const char *const stages[] = {"gated",    "finding",  "asking",
                                          "adopting", "starting", "waiting"};
-    fprintf(out, "  link state %d generation %u, %u store requests open\n", gateway->link.state,
-            gateway->link.generation, gateway->store_open);
-    hx_list_for_each (node, &gateway->requests) {
-        const struct hx_request *request = hx_container_of(node, struct hx_request, node);
-        fprintf(out, "  request %.*s%s%s\n", HX_SPAN_FMT(request->raw_id),
-                request->call != NULL ? " guarded, " : "",
-                request->call != NULL ? stages[request->call->stage] : "");
+    fprintf(out, "  %u store requests open\n", gateway->store_open);
+    hx_list_for_each (node, &gateway->links) {
+        const struct hx_link *link = hx_container_of(node, struct hx_link, node);
+        fprintf(out, "  link state %d generation %u\n", link->state, link->generation);
+    }
+    hx_list_for_each (at, &gateway->sessions) {
+        hx_list_for_each (node, &hx_container_of(at, struct hx_session, node)->requests) {
+            const struct hx_request *request = hx_container_of(node, struct hx_request, node);
+            fprintf(out, "  request %.*s%s%s\n", HX_SPAN_FMT(request->raw_id),
+                    request->call != NULL ? " guarded, " : "",
+                    request->call != NULL ? stages[request->call->stage] : "");
+        }
     }
     hx_list_for_each (node, &gateway->works) {
         const struct hx_work *work = hx_container_of(node, struct hx_work, node);

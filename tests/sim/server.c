@@ -501,7 +501,7 @@ static void deliver(struct sim *sim, struct sim_process *process, struct sim_lif
     struct sim_event *event = sim_after(sim, at - sim->now, on_line);
     event->a = process->number;
     (void)hx_buf_append_span(&event->line, line);
-    if (sim_look_route(life->gateway, tag, &event->id, &event->b))
+    if (sim_look_route(&life->upstream, tag, &event->id, &event->b))
         sim_check_send(life, &event->id, event->b);
 }
 

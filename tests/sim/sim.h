@@ -479,7 +479,7 @@ void sim_shadows_free(struct sim *sim);
 
 /* ---- look.c: into the engine ---- */
 
-bool sim_look_route(struct hx_gateway *gateway, uint64_t tag, struct hx_id *ret_operation,
+bool sim_look_route(const struct hx_upstream *upstream, uint64_t tag, struct hx_id *ret_operation,
                     uint32_t *ret_attempt);
 void sim_look_check(struct hx_gateway *gateway);
 /* Nothing is in hand: no request, no work, no write. Else a sentence. */

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Servers, the links to them, and what travels on a link. Internal to engine/.
+ *
+ *   server  one tool server by name, with the operator's rules for its tools
+ *   link    one connection to it: the state of its process or session
+ *   route   one request that we sent over a link under an id of our own
+ */
+#ifndef HX_ENGINE_LINK_H
+#define HX_ENGINE_LINK_H
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "engine/gateway.h"
+#include "engine/timers.h"
+#include "wire/jsonrpc.h"
+#include "wire/mcp.h"
+
+struct hx_call;
+struct hx_request;
+struct hx_work;
+
+/* A tool as we know it. */
+struct hx_tool {
+    struct hx_map_node node;
+    char *name; /* owned */
+    struct hx_tool_rules rules;
+};
+
+/* What a server says of a tool of its own, over one link. */
+struct hx_hint {
+    struct hx_map_node node; /* link->hints */
+    struct hx_tool *tool;
+    enum hx_mcp_hint read_only;
+    enum hx_mcp_hint idempotent;
+};
+
+struct hx_server {
+    struct hx_list node; /* gateway->servers */
+    struct hx_gateway *gateway;
+    struct hx_server_options options;
+    struct hx_map tools;   /* struct hx_tool, by name */
+    struct hx_link *house; /* of `hapax run`: carries what nobody here asks for; else NULL */
+};
+
+/* A resource that the client watches, to be asked for again after a restart. */
+struct hx_subscription {
+    struct hx_list node;
+    struct hx_buf message;
+};
+
+/* The client's side of the handshake, to greet a restarted server with. */
+struct hx_hello {
+    struct hx_buf initialize;
+    struct hx_buf initialized;
+    struct hx_buf level;          /* last logging/setLevel */
+    struct hx_list subscriptions; /* struct hx_subscription */
+};
+
+enum hx_route_kind { HX_ROUTE_REQUEST, HX_ROUTE_WORK, HX_ROUTE_HANDSHAKE, HX_ROUTE_QUIET };
+
+struct hx_route {
+    struct hx_map_node by_id;
+    struct hx_list node; /* link->routes */
+    struct hx_link *link;
+    enum hx_route_kind kind;
+    uint64_t id;
+    struct hx_request *request;
+    struct hx_work *work;
+};
+
+enum hx_link_state {
+    HX_LINK_DOWN,
+    HX_LINK_STARTING, /* the process is being started */
+    HX_LINK_GREETING, /* our own handshake with a restarted process is under way */
+    HX_LINK_READY,
+    HX_LINK_STOPPING
+};
+
+/* A notification that came before the first process was there. */
+struct hx_notice {
+    struct hx_list node;
+    struct hx_buf line;
+};
+
+struct hx_link {
+    struct hx_list node;      /* gateway->links */
+    struct hx_list stir_node; /* gateway->stirred: to be looked at, at the end of the turn */
+    struct hx_gateway *gateway;
+    struct hx_server *server;
+    struct hx_upstream *upstream; /* owned, by way of the server's free_upstream */
+    struct hx_session *session;   /* whose link it is; NULL when that is over */
+    struct hx_list works;         /* struct hx_work.link_node */
+    struct hx_hello hello;
+    struct hx_map hints;  /* struct hx_hint, by the tool's name */
+    bool is_leaving;      /* nobody calls over it any more: it ends with its last attempt */
+    uint64_t speaking;    /* the request on whose exchange the message in hand came; 0 = none */
+    uint32_t server_asks; /* of a person, on behalf of the server: clocks stand still */
+
+    enum hx_link_state state;
+    uint32_t generation;
+    struct hx_map routes; /* by id */
+    struct hx_list route_list;
+    struct hx_list waiting_requests; /* struct hx_request.wait_node: pass-through to be sent */
+    struct hx_list waiting_notices;  /* struct hx_notice: sent behind those requests */
+    struct hx_list waiting_calls;    /* struct hx_call.node: new calls */
+    uint32_t notice_count;
+    uint64_t next_id;
+    struct hx_mono started;
+    uint32_t failures; /* starts in a row that came to nothing */
+    struct hx_mono not_before;
+    struct hx_timer restart;
+    struct hx_timer stuck;
+    struct hx_timer start_limit; /* the handshake is under way */
+    bool was_mute;               /* the last process did not answer it in time */
+    bool has_spoken;             /* some process of it has sent a message */
+    bool is_stalled;
+    bool is_input_closed; /* it runs but takes nothing any more */
+    bool is_held;
+    bool is_remote;  /* a transport with exchanges: no process of ours */
+    int http_status; /* of the last failed exchange; 0 = it was none */
+    int last_status;
+    struct hx_buf last_stderr;
+    uint64_t noise_count;
+};
+
+/* server.c */
+struct hx_server *hx_server_free(struct hx_server *server);
+/* The server of that name; the first one when there is none. */
+struct hx_server *hx_server_find(struct hx_gateway *gateway, struct hx_span name);
+
+/* link.c: the server's process. */
+struct hx_link *hx_link_new(struct hx_server *server);
+void hx_link_free(struct hx_link *link);
+/* Looks at it at the end of the turn: may it end, must its server be held? */
+void hx_link_stir(struct hx_link *link);
+/* No attempt begins over it any more. */
+bool hx_link_is_closing(const struct hx_link *link);
+/* True when a message can be sent now; else starts what is needed. */
+bool hx_link_want(struct hx_link *link);
+void hx_link_event(struct hx_link *link, struct hx_peer_event *event);
+/* Takes the line. `tag` comes back with its fate; 0 = nobody asks. */
+void hx_link_send(struct hx_link *link, struct hx_buf *line, uint64_t tag);
+void hx_link_become_ready(struct hx_link *link);
+/* The handshake is under way: it is given start_timeout. */
+void hx_link_limit_handshake(struct hx_link *link);
+/* The handshake was answered. */
+void hx_link_handshake_answered(struct hx_link *link);
+/* The server cannot be used now; whoever waits for it is told. */
+void hx_link_unreachable(struct hx_link *link);
+/* On which exchange of its client's a message belongs that the server is sending: that of the
+ * request it speaks on, else of the client's newest one; 0 = of none. */
+uint64_t hx_link_exchange(struct hx_link *link);
+/* How the last process ended, in sentences: its status and its last words. */
+void hx_link_write_end(const struct hx_link *link, struct hx_buf *out);
+void hx_link_stop(struct hx_link *link);
+/* Stops it if it is leaving and nothing needs it any more. */
+void hx_link_finish_when_idle(struct hx_link *link);
+
+/* route.c: requests under ids of our own. */
+struct hx_route *hx_route_new(struct hx_link *link, enum hx_route_kind kind);
+void hx_route_free(struct hx_route *route);
+struct hx_route *hx_route_find(struct hx_link *link, uint64_t id);
+/* Our own ids are positive integers written plainly; NULL for anything else. */
+struct hx_route *hx_route_find_rpc(struct hx_link *link, const struct hx_rpc_id *id);
+void hx_route_id_text(const struct hx_route *route, char ret_text[24]);
+
+/* What a route was for, when it has ended. */
+struct hx_route_end {
+    enum hx_route_kind kind;
+    struct hx_request *request; /* at most one of these two */
+    struct hx_work *work;
+};
+
+/* Frees the route. */
+struct hx_route_end hx_route_take(struct hx_route *route);
+
+/* hello.c: the handshake that a link keeps. */
+void hx_hello_init(struct hx_hello *hello, size_t message_max);
+void hx_hello_fini(struct hx_hello *hello);
+void hx_hello_subscribe(struct hx_hello *hello, struct hx_span message);
+
+/* waiting.c: what waits for the server to be there. */
+void hx_link_forward(struct hx_link *link, struct hx_request *request);
+/* Passes a notification on; copies `line`. */
+void hx_link_notify(struct hx_link *link, struct hx_span line);
+void hx_notice_free(struct hx_notice *notice);
+void hx_link_release_waiting(struct hx_link *link);
+void hx_link_fail_waiting(struct hx_link *link);
+
+/* greeting.c: our own handshake. */
+void hx_link_greet(struct hx_link *link);
+void hx_link_greeted(struct hx_link *link, bool is_welcome);
+
+/* exchange.c: ends that only transports with exchanges know. */
+bool hx_link_has_exchanges(const struct hx_link *link);
+void hx_exchange_not_sent(struct hx_link *link, const struct hx_peer_event *event);
+void hx_exchange_answer_lost(struct hx_link *link, const struct hx_peer_event *event);
+void hx_exchange_rejected(struct hx_link *link, const struct hx_peer_event *event);
+
+/* upstream.c: what the server says. */
+void hx_upstream_message(struct hx_link *link, struct hx_peer_event *event);
+void hx_upstream_failed_request(struct hx_link *link, struct hx_request *request);
+
+/* outcome.c: what its tools answer. The route ends; takes the content of `line` when it is kept. */
+void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line);
+void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event);
+
+/* tools.c: what we know of the server's tools. */
+struct hx_tool *hx_tool_get(struct hx_server *server, struct hx_span name);
+enum hx_tool_class hx_tool_class_of(const struct hx_link *link, const struct hx_tool *tool);
+/* What the server said of its tools may not hold any more. */
+void hx_tools_forget_hints(struct hx_link *link);
+void hx_tools_learn(struct hx_link *link, struct hx_span result);
+/* For hx_rewrite_tools; the context is the link. */
+bool hx_tools_want_key(void *context, struct hx_span name, struct hx_span *ret_property);
+
+#endif

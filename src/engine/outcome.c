@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the tool answered, made into an outcome that the core can judge: a result, an error, a proof
+ * that nothing happened, or something that says nothing.
+ */
+#include "engine/internal.h"
+
+#include "base/crash.h"
+
+static bool matches_pattern(const char *pattern, struct hx_span text)
+{
+    /* `*` stands for any run of bytes. Small patterns, so plain backtracking will do. */
+    size_t at = 0, star_at = 0;
+    const char *star = NULL;
+    while (at < text.len) {
+        if (*pattern == '*') {
+            star = pattern++;
+            star_at = at;
+        } else if (*pattern == '?' || *pattern == text.ptr[at]) {
+            pattern++;
+            at++;
+        } else if (star != NULL) {
+            pattern = star + 1;
+            at = ++star_at;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+/* Does the operator's list say that this answer proves that nothing happened? */
+static const struct hx_no_effect_rule *find_no_effect(const struct hx_tool *tool, bool has_code,
+                                                      int64_t code, struct hx_span text)
+{
+    for (size_t i = 0; i < tool->rules.no_effect_count; i++) {
+        const struct hx_no_effect_rule *rule = &tool->rules.no_effect[i];
+        if (rule->is_code ? has_code && rule->code == code : matches_pattern(rule->pattern, text))
+            return rule;
+    }
+    return NULL;
+}
+
+static struct hx_outcome make_outcome(struct hx_gateway *gateway, const struct hx_rpc_msg *msg,
+                                      bool is_error, uint64_t result_max)
+{
+    struct hx_span bytes = msg->kind == HX_RPC_RESULT ? msg->result : msg->error;
+    struct hx_outcome outcome = {
+        .kind = msg->kind == HX_RPC_RESULT ? HX_OUTCOME_RESULT : HX_OUTCOME_ERROR,
+        .is_error = is_error,
+        .size = bytes.len,
+        .bytes = bytes,
+    };
+    hx_hasher_begin(gateway->hasher);
+    hx_hasher_add(gateway->hasher, bytes);
+    outcome.digest = hx_hasher_end(gateway->hasher);
+    outcome.place = bytes.len > result_max             ? HX_OUTCOME_GONE
+                    : bytes.len <= HX_STORE_INLINE_MAX ? HX_OUTCOME_INLINE
+                                                       : HX_OUTCOME_BLOB;
+    return outcome;
+}
+
+/* "-32042": the client must open a URL first and then make the very same call again. It is no
+ * outcome, and storing it would replay it for ever: the callers get it, the operation goes back to
+ * ready. */
+static void url_wanted(struct hx_work *work, const struct hx_rpc_msg *msg)
+{
+    hx_list_for_each_safe (node, &work->calls) {
+        struct hx_call *call = hx_container_of(node, struct hx_call, node);
+        hx_call_answer_error(call, msg->error);
+    }
+    struct hx_event event = hx_work_make_event(work, HX_EV_REFUSED_TRANSIENT);
+    hx_work_step(work, &event, NULL);
+}
+
+void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line)
+{
+    struct hx_gateway *gateway = route->link->gateway;
+    enum { URL_ELICITATION_REQUIRED = -32042 };
+    struct hx_work *work = hx_route_take(route).work;
+    if (work == NULL)
+        return;
+    struct hx_mcp_error error = {0};
+    struct hx_mcp_call_result result = {0};
+    struct hx_span text = msg->result;
+    if (msg->kind == HX_RPC_ERROR) {
+        if (hx_mcp_error_read(&gateway->tape, msg, &gateway->arena, &error) < 0)
+            error.has_code = false;
+        text = error.message.state == HX_MCP_TEXT_GIVEN ? error.message.text : msg->error;
+    } else {
+        result = hx_mcp_call_result_read(&gateway->tape, msg);
+    }
+    bool is_error = msg->kind == HX_RPC_ERROR || result.is_error;
+    if (msg->kind == HX_RPC_ERROR && work->is_cancel_forwarded) {
+        /* What a server answers to a call that was cancelled says nothing about what it did. */
+        hx_work_lost(work, HX_REASON_CANCEL_UNANSWERED, false);
+        return;
+    }
+    if (error.has_code && error.code == URL_ELICITATION_REQUIRED && hx_work_has_attempt(work)) {
+        url_wanted(work, msg);
+        return;
+    }
+    if (result.is_task) {
+        /* Accepted is not done. Until task handles are followed, that is all we know. */
+        hx_work_lost(work, HX_REASON_UNREADABLE_REPLY, false);
+        return;
+    }
+    const struct hx_no_effect_rule *rule =
+        is_error ? find_no_effect(work->tool, error.has_code, error.code, text) : NULL;
+    struct hx_event event = hx_work_make_event(work, HX_EV_REPLY);
+    if (rule != NULL)
+        event.type = rule->is_transient ? HX_EV_REFUSED_TRANSIENT : HX_EV_REFUSED_FINAL;
+    if (rule != NULL && rule->is_transient)
+        event.not_before_ms = HX_REFUSED_WAIT_MS;
+    event.outcome = make_outcome(gateway, msg, is_error, work->tool->rules.result_max);
+    event.reason = HX_REASON_ANSWERED;
+    /* The outcome's bytes are in this line, so the work keeps it; and keeps the ones before, since
+     * a second attempt may answer while the first one's answer is what the ledger is being told. */
+    struct hx_reply *reply = hx_new(struct hx_reply);
+    reply->line = *line;
+    hx_list_append(&work->replies, &reply->node);
+    HX_CRASH_POINT("reply-not-stored");
+    hx_buf_init(line, line->len_max);
+    hx_work_step(work, &event, NULL);
+}
+
+/* Too long to hold. A guarded call has its outcome all the same: it happened. */
+void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event)
+{
+    struct hx_rpc_id id = hx_rpc_id_parse(hx_buf_span(&event->line));
+    /* A request of the server's own may carry the same id as one of ours. */
+    struct hx_route *route = event->has_method ? NULL : hx_route_find_rpc(link, &id);
+    hx_tell(link->gateway, HX_TELL_WARN, "answer_too_large", "size=%llu",
+            (unsigned long long)event->size);
+    if (route == NULL)
+        return;
+    struct hx_route_end end = hx_route_take(route);
+    if (end.work != NULL) {
+        struct hx_event reply = hx_work_make_event(end.work, HX_EV_REPLY);
+        reply.outcome =
+            (struct hx_outcome){.kind = event->has_error ? HX_OUTCOME_ERROR : HX_OUTCOME_RESULT,
+                                .place = HX_OUTCOME_GONE,
+                                .size = event->size};
+        (void)hx_hex_decode(hx_span_cstr(event->digest_hex), reply.outcome.digest.bytes,
+                            HX_DIGEST_SIZE);
+        reply.reason = HX_REASON_ANSWERED;
+        hx_work_step(end.work, &reply, NULL);
+    } else if (end.request != NULL) {
+        hx_reply_error(end.request, HX_RPC_INTERNAL_ERROR,
+                       HX_SPAN_LIT("The server's answer is larger than message_max allows."),
+                       HX_SPAN_NONE);
+    }
+}

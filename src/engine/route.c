@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests that we sent under ids of our own, and what each was for.
+ */
+#include "engine/internal.h"
+
+#include <stdio.h>
+
+struct hx_route *hx_route_new(struct hx_link *link, enum hx_route_kind kind)
+{
+    struct hx_route *route = hx_new(struct hx_route);
+    route->link = link;
+    route->kind = kind;
+    route->id = link->next_id++;
+    hx_list_append(&link->route_list, &route->node);
+    hx_map_insert(&link->routes, &route->by_id,
+                  hx_span((const char *)&route->id, sizeof(route->id)));
+    return route;
+}
+
+void hx_route_free(struct hx_route *route)
+{
+    if (route->request != NULL)
+        route->request->route = NULL;
+    if (route->work != NULL)
+        route->work->route = NULL;
+    hx_list_unlink(&route->node);
+    hx_map_remove(&route->link->routes, &route->by_id);
+    hx_free(route);
+}
+
+struct hx_route_end hx_route_take(struct hx_route *route)
+{
+    struct hx_route_end end = {route->kind, route->request, route->work};
+    hx_route_free(route);
+    return end;
+}
+
+struct hx_route *hx_route_find(struct hx_link *link, uint64_t id)
+{
+    struct hx_map_node *node = hx_map_find(&link->routes, hx_span((const char *)&id, sizeof(id)));
+    return node ? hx_container_of(node, struct hx_route, by_id) : NULL;
+}
+
+struct hx_route *hx_route_find_rpc(struct hx_link *link, const struct hx_rpc_id *id)
+{
+    uint64_t value = 0;
+    if (id->type != HX_RPC_ID_INTEGER || id->raw.len == 0 || id->raw.len > 19)
+        return NULL;
+    for (size_t i = 0; i < id->raw.len; i++) {
+        if (id->raw.ptr[i] < '0' || id->raw.ptr[i] > '9')
+            return NULL;
+        value = value * 10 + (uint64_t)(id->raw.ptr[i] - '0');
+    }
+    return hx_route_find(link, value);
+}
+
+void hx_route_id_text(const struct hx_route *route, char ret_text[24])
+{
+    snprintf(ret_text, 24, "%llu", (unsigned long long)route->id);
+}

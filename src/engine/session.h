@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One client: its requests, what it was asked, and what became of its answers. Internal to engine/.
+ *
+ *   request  one JSON-RPC request that we have not answered yet
+ *   batch    several of them that came, and are answered, as one array
+ *   ask      one request that we sent to the client under an id of our own
+ *   note     an answer that may still turn out never to have been read
+ */
+#ifndef HX_ENGINE_SESSION_H
+#define HX_ENGINE_SESSION_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "core/record.h"
+#include "engine/gateway.h"
+#include "engine/timers.h"
+#include "wire/jsonrpc.h"
+#include "wire/mcp.h"
+
+struct hx_call;
+struct hx_delivery_note;
+struct hx_link;
+struct hx_route;
+struct hx_work;
+
+/* A batch of 2025-03-26: answered as one array when its last request is. */
+struct hx_batch {
+    uint64_t exchange;
+    uint32_t open_count;
+    bool is_complete;       /* all elements have been taken in */
+    struct hx_list answers; /* struct hx_batch_answer */
+};
+
+struct hx_batch_answer {
+    struct hx_list node;
+    struct hx_map_node by_id; /* session->batch_answers */
+    struct hx_buf id_key;
+    struct hx_buf line;
+    struct hx_delivery_note *note; /* NULL when its fate does not matter */
+};
+
+enum hx_request_kind {
+    HX_REQUEST_PASS, /* forwarded and answered as it is */
+    HX_REQUEST_INITIALIZE,
+    HX_REQUEST_TOOLS_LIST,
+    HX_REQUEST_CALL /* guarded */
+};
+
+struct hx_request {
+    struct hx_map_node by_id;
+    struct hx_list node; /* session->requests, oldest first */
+    enum hx_request_kind kind;
+    struct hx_buf id_key;  /* the id under which equal ids meet */
+    struct hx_span raw_id; /* slice of `message` */
+    struct hx_buf message; /* the client's own bytes */
+    struct hx_batch *batch;
+    struct hx_route *route; /* not for CALL */
+    struct hx_call *call;   /* CALL only */
+    struct hx_session *session;
+    uint64_t exchange;     /* where its answer goes; 0 = there is one way only */
+    struct hx_timer limit; /* timeout of a read-only tool */
+    int64_t limit_ms;      /* 0 = none */
+    bool may_resend;       /* reading it twice harms nobody */
+    bool was_sent;         /* to some process, once at least */
+    bool was_resent;
+    struct hx_list wait_node; /* link->waiting_requests, while the upstream is not ready */
+};
+
+enum hx_ask_kind { HX_ASK_SERVER, HX_ASK_OUTCOME };
+
+/* A request of ours to the client. */
+struct hx_ask {
+    struct hx_session *session;
+    struct hx_map_node by_id; /* session->asks_by_id */
+    struct hx_list node;      /* session->asks */
+    enum hx_ask_kind kind;
+    char id_text[48]; /* raw id as we sent it */
+    struct hx_buf id_key;
+    uint32_t generation;   /* SERVER: of the process that asked */
+    struct hx_buf raw_id;  /* SERVER: its own id */
+    struct hx_work *work;  /* OUTCOME */
+    uint32_t seen_attempt; /* OUTCOME: the newest attempt that the question was about */
+};
+
+enum hx_receipt {
+    HX_RECEIPT_OPEN,
+    HX_RECEIPT_SENT,
+    HX_RECEIPT_LOST,
+    HX_RECEIPT_NONE /* a promise: what becomes of it matters to nobody, but its id is remembered */
+};
+
+/* An answer whose delivery may still be taken back. What the row is told follows what is known, and
+ * a write that fails is made up for. */
+struct hx_delivery_note {
+    struct hx_session *session; /* NULL: it is over */
+    uint64_t exchange;
+    struct hx_list node; /* gateway->deliveries, oldest first */
+    struct hx_map_node by_tag;
+    struct hx_map_node by_id; /* session->answered: by the request's id */
+    uint64_t tag;
+    char tag_key[8];
+    struct hx_buf id_key;
+    struct hx_id operation;
+    struct hx_record cold_record; /* enough of the record to judge whether it may leave the index */
+    struct hx_batch_answer *batch_answer; /* while it waits for the rest of its batch */
+    struct hx_mono arrived;               /* its request */
+    struct hx_mono sent;
+    enum hx_receipt wanted;    /* what is known here */
+    enum hx_receipt submitted; /* what the row is being told */
+    enum hx_receipt stored;    /* what it was told */
+    uint32_t open_count;       /* writes under way */
+    bool has_failed;           /* one of them was not done */
+};
+
+#define HX_SESSION_MAGIC 0x73657373u
+
+struct hx_session {
+    uint32_t magic;
+    struct hx_list node; /* gateway->sessions */
+    struct hx_gateway *gateway;
+    struct hx_session_options options;
+    struct hx_link *link;
+    struct hx_map requests_by_id;
+    struct hx_list requests;
+    uint32_t request_count;
+    uint64_t request_bytes;
+    uint64_t taking; /* the exchange of the message in hand; 0 once something answers for it */
+    struct hx_map asks_by_id;
+    struct hx_list asks;
+    uint64_t next_ask;
+    char ask_secret[17];
+    struct hx_map batch_answers; /* by the request's id: answered, and not sent yet */
+    struct hx_map answered;      /* struct hx_delivery_note, by the request's id */
+    bool is_input_over;
+    bool is_gone; /* it cannot be answered any more */
+    const struct hx_mcp_facts *era;
+    struct hx_mcp_initialize client; /* texts in client_arena */
+    struct hx_arena client_arena;
+    bool has_client;
+    struct hx_timer input_limit; /* the client asks no more; its last answers are waited for */
+};
+
+/* session.c: its life. */
+void hx_session_free(struct hx_session *session);
+/* The client cannot be answered any more: every waiter leaves, work in hand goes on. */
+void hx_session_gone(struct hx_session *session);
+
+/* An answer written now (on `exchange`) could still be read. `session` may be NULL. */
+bool hx_session_hears(const struct hx_session *session, uint64_t exchange);
+
+/* client.c: what the client says. */
+void hx_client_event(struct hx_session *session, struct hx_peer_event *event);
+
+/* request.c: what it waits for. */
+struct hx_request *hx_request_new(struct hx_session *session, enum hx_request_kind kind,
+                                  const struct hx_rpc_msg *msg, struct hx_buf *line,
+                                  struct hx_batch *batch);
+void hx_request_free(struct hx_request *request);
+struct hx_request *hx_request_find(struct hx_session *session, const struct hx_rpc_id *id);
+/* Nobody waits for it any more; what it began goes on. Frees it. */
+void hx_request_leave(struct hx_request *request);
+
+/* reply.c: what we say to the client. */
+void hx_reply_line(struct hx_request *request, struct hx_buf *line, struct hx_delivery_note *note);
+void hx_reply_error(struct hx_request *request, int64_t code, struct hx_span message,
+                    struct hx_span data);
+void hx_reply_invalid(struct hx_session *session, struct hx_batch *batch,
+                      const struct hx_rpc_msg *msg);
+/* An error about a message that has no request here, with its raw id or none. */
+void hx_reply_fault(struct hx_session *session, struct hx_span id, int64_t code, const char *text);
+/* Whatever came on `exchange` gets no answer. Harmless for 0. */
+void hx_exchange_settle(struct hx_session *session, uint64_t exchange);
+/* Takes the line: a request or notification of ours that belongs to `exchange`, or to none. */
+void hx_send_aside(struct hx_session *session, struct hx_buf *line, uint64_t exchange);
+void hx_batch_release(struct hx_session *session, struct hx_batch *batch);
+/* Takes an answer out of a batch that has not left yet; false when there is none to this id. */
+bool hx_batch_withdraw(struct hx_session *session, const struct hx_rpc_id *id);
+
+/* ask.c: requests of ours to the client. */
+void hx_ask_for_server(struct hx_link *link, const struct hx_rpc_msg *msg);
+bool hx_ask_outcome(struct hx_work *work);
+void hx_ask_answered(struct hx_ask *ask, const struct hx_rpc_msg *msg);
+/* Answers the server's question with an error of ours. */
+void hx_ask_refuse(struct hx_ask *ask, const char *reason);
+void hx_ask_withdraw(struct hx_ask *ask);
+void hx_asks_of_client_gone(struct hx_session *session);
+void hx_asks_of_server_gone(struct hx_link *link);
+struct hx_ask *hx_ask_find(struct hx_session *session, const struct hx_rpc_id *id);
+struct hx_ask *hx_ask_find_server(struct hx_link *link, const struct hx_rpc_id *server_id);
+
+/* delivery.c: what became of an answer. */
+struct hx_delivery_note *hx_delivery_new(struct hx_call *call, const struct hx_record *record);
+/* A promise was given under this id: the transport's repeat of the request means that operation. */
+void hx_delivery_remember(struct hx_call *call, const struct hx_record *record);
+void hx_delivery_fate(struct hx_gateway *gateway, uint64_t tag, enum hx_peer_event_type fate);
+struct hx_delivery_note *hx_delivery_find(struct hx_session *session, const struct hx_rpc_id *id);
+void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *note);
+void hx_delivery_front_gone(struct hx_session *session);
+/* Its notes live on without it: their rows are still to be told. */
+void hx_delivery_session_over(struct hx_session *session);
+void hx_delivery_forget_old(struct hx_gateway *gateway);
+void hx_delivery_stored(struct hx_gateway *gateway, struct hx_delivery_note *note,
+                        enum hx_receipt receipt, enum hx_store_result result);
+/* Tells the ledger again what it did not take. */
+void hx_delivery_again(struct hx_gateway *gateway);
+/* The operation that this call repeats, if its answer was lost and the ledger has not taken that
+ * yet, or waits for the rest of its batch while its caller has long been silent. */
+bool hx_delivery_find_repeated(const struct hx_call *call, struct hx_digest *ret_identity);
+/* Somebody has got the outcome of this operation from here, or can still get it. */
+bool hx_delivery_is_live(struct hx_gateway *gateway, const struct hx_id *operation);
+void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note);
+/* True while a row has not been told what is known here. */
+bool hx_delivery_has_unsaved(const struct hx_gateway *gateway);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operations in this process's hands: the core's state and what waits for it. Internal to engine/.
+ */
+#ifndef HX_ENGINE_WORK_H
+#define HX_ENGINE_WORK_H
+
+#include "core/op.h"
+#include "engine/call.h"
+#include "engine/link.h"
+
+/* Something to hand to the core later. */
+struct hx_deferred {
+    struct hx_list node;
+    struct hx_event event;
+    struct hx_call *call; /* NULL when it has none */
+};
+
+/* An answer of the tool, kept whole while the work lives. */
+struct hx_reply {
+    struct hx_list node;
+    struct hx_buf line;
+};
+
+#define HX_WORK_MAGIC 0x776f726bu
+
+struct hx_work {
+    uint32_t magic;
+    struct hx_gateway *gateway;
+    struct hx_link *link;     /* over which its attempt goes; NULL = not chosen yet */
+    struct hx_list link_node; /* link->works */
+    struct hx_map_node by_id;
+    struct hx_list node; /* gateway->works */
+    struct hx_op op;
+    struct hx_arena arena; /* what the record's spans point at */
+    struct hx_tool *tool;
+    struct hx_list calls;      /* struct hx_call that wait */
+    struct hx_list deferred;   /* struct hx_deferred */
+    struct hx_list ready_node; /* gateway->ready: has deferred events to take */
+    struct hx_facts facts;     /* as last looked up */
+    struct hx_event verb;      /* the one whose write is in flight: op.has_verb */
+    uint32_t writes_open;      /* store requests under way */
+    bool is_reading;           /* a FIND for it is under way */
+
+    /* The attempt in hand. */
+    struct hx_buf message;  /* the request to send, as the first caller wrote it */
+    struct hx_route *route; /* set while an answer may come */
+    uint32_t generation;    /* of the upstream process the claim was made for */
+    bool is_send_waiting;   /* marked, and the upstream is not ready */
+    bool is_cancel_forwarded;
+    struct hx_list replies; /* struct hx_reply: lines that outcomes point into */
+    struct hx_timer limit;  /* timeout, orphan_timeout */
+    struct hx_timer idle;   /* idle_timeout */
+    struct hx_timer cancel; /* cancel_timeout */
+    struct hx_timer look;   /* LOOK_LATER */
+    struct hx_timer poll;   /* WATCH */
+
+    struct hx_ask *ask;     /* a person is being asked */
+    bool was_asked;         /* a person has been asked in this state and left it open */
+    char ledger_error[256]; /* why the last write failed; empty = it did not */
+    bool is_told;           /* is_told_pending was written */
+    int64_t twin_seen;
+    struct hx_store_request *payload; /* a stored result that was read back for an answer */
+    bool is_payload_reading;
+    bool is_lost_waiting; /* its transport is lost; when the server is back it may be sent again */
+    bool is_look_waiting; /* ready to run; waits for the server */
+    enum hx_reason lost_reason;
+};
+
+/* work.c: operations in hand. */
+struct hx_span hx_work_keep_span(struct hx_work *work, struct hx_span span);
+/* Makes the work own everything that a record points at. */
+struct hx_record hx_work_keep_record(struct hx_work *work, const struct hx_record *record);
+void hx_work_look_again_later(struct hx_work *work);
+struct hx_work *hx_work_new_absent(struct hx_call *call);
+/* `link` may be NULL: it is chosen when an attempt begins. */
+struct hx_work *hx_work_load(struct hx_gateway *gateway, const struct hx_record *record,
+                             struct hx_link *link);
+/* The link over which an attempt would go, chosen now if it was not; NULL when there is none. */
+struct hx_link *hx_work_link(struct hx_work *work);
+struct hx_work *hx_work_find(struct hx_gateway *gateway, const struct hx_id *id);
+void hx_work_step(struct hx_work *work, const struct hx_event *event, struct hx_call *call);
+void hx_work_event(struct hx_work *work, enum hx_event_type type);
+void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_gone);
+/* The operation is known under the caller's key from now on. `work` may be NULL. */
+void hx_work_rekey(struct hx_work *work, struct hx_record *record, const struct hx_record *wanted);
+void hx_work_upstream_ready(struct hx_work *work);
+void hx_work_upstream_failed(struct hx_work *work);
+void hx_work_call_left(struct hx_work *work, struct hx_call *call);
+void hx_work_take_ready(struct hx_gateway *gateway);
+bool hx_work_has_attempt(const struct hx_work *work);
+void hx_work_retire(struct hx_work *work);
+struct hx_event hx_work_make_event(struct hx_work *work, enum hx_event_type type);
+struct hx_facts hx_facts_of(enum hx_owner_fact owner, bool is_sender_gone, bool is_epoch_current);
+
+/* work_ledger.c: what the ledger answers about them. */
+void hx_work_read_again(struct hx_work *work);
+void hx_work_found(struct hx_work *work, struct hx_store_request *done);
+void hx_work_stored(struct hx_work *work, struct hx_store_request *done);
+bool hx_is_row_sound(struct hx_gateway *gateway, const struct hx_record *record);
+
+/* limits.c: their clocks. */
+void hx_work_set_timers(struct hx_work *work);
+/* A sign of life of the tool. */
+void hx_work_heard(struct hx_work *work);
+
+/* effects.c: carrying out what the core decided. */
+void hx_work_send_now(struct hx_work *work);
+/* Forwards a cancel to the tool, once, if its contract allows that. */
+void hx_work_cancel_upstream(struct hx_work *work);
+void hx_effect_run(struct hx_work *work, const struct hx_effect *effect,
+                   const struct hx_event *event, struct hx_call *call);
+
+#endif
