@@ -87,6 +87,8 @@ void web_kit_turn(struct web_kit *kit)
     assert_int_equal(hx_loop_run_once(kit->process.loop, 5), 0);
     if (kit->is_echoing)
         echo(kit);
+    if (kit->on_turn != NULL)
+        kit->on_turn(kit->on_turn_arg);
 }
 
 static time_t now_s(void)

@@ -21,6 +21,8 @@ struct web_kit {
     uint16_t port;
     bool is_echoing; /* answer every request with what it said, tag = its number */
     uint64_t requests;
+    void (*on_turn)(void *arg); /* after each turn of the loop; NULL = nothing */
+    void *on_turn_arg;
 };
 
 /* Short limits; `change` may alter them before the server is made. */

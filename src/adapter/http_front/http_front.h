@@ -81,6 +81,7 @@ struct hx_http_front_options {
     struct hx_list *peer_inbox;  /* of struct hx_peer_event */
     struct hx_list *front_inbox; /* of struct hx_http_front_event */
     const char *mcp_path;        /* endpoints are at this path and below it; the rest is OTHER */
+    const char *challenge;       /* WWW-Authenticate of a 401 */
     const char *const *origins;  /* allowed besides those of this host; NULL-terminated, or NULL */
     const char *const *hosts; /* allowed besides localhost and addresses of loopback; "*" = all */
     size_t message_max_bytes;
@@ -112,7 +113,8 @@ struct hx_http_front *hx_http_front_free(struct hx_http_front *front);
 bool hx_http_front_turn(struct hx_http_front *front);
 
 /* The session that was asked for stands in the ledger: requests that waited for it go on, as
- * messages of the downstream that is returned. `revision` is what its handshake agreed on. */
+ * messages of the downstream that is returned. `revision` is what its handshake agreed on. NULL
+ * when it is here by now, by another ticket. */
 struct hx_downstream *hx_http_front_adopt(struct hx_http_front *front, uint64_t ticket,
                                           struct hx_span revision);
 /* There is none: 404. `reason` NULL, or a sentence for 503: the ledger could not be asked. */
@@ -123,6 +125,8 @@ void hx_http_front_forget(struct hx_http_front *front, struct hx_downstream *dow
                           bool is_over);
 /* Ends every stream in order, so that the web can drain. */
 void hx_http_front_drain(struct hx_http_front *front);
+/* The web has said that no connection is left. */
+bool hx_http_front_is_drained(const struct hx_http_front *front);
 
 /* What was refused or dropped, for metrics. */
 struct hx_http_front_counts {

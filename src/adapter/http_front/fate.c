@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What became of each message that the engine asks after.
+ *
+ * The web port says it of a tag of ours, and a message that is written again to a client that came
+ * back gets a new one: what is said of an earlier tag is then nobody's any more. A message that
+ * stands in an event which is kept has no bad fate as long as its client may come back.
+ */
+#include "adapter/http_front/internal.h"
+#include "base/alloc.h"
+
+void tell_not_sent(struct session *session, uint64_t tag)
+{
+    if (tag != 0)
+        front_tell(session, HX_PEER_NOT_SENT)->tag = tag;
+}
+
+struct sending *sending_new(struct session *session, uint64_t tag, struct event *event)
+{
+    struct sending *sending;
+
+    if (tag == 0)
+        return NULL;
+    sending = hx_new(struct sending);
+    hx_list_append(&session->sendings, &sending->node);
+    hx_list_init(&sending->told);
+    sending->session = session;
+    sending->tag = tag;
+    sending->event = event;
+    if (event != NULL)
+        event->sending = sending;
+    return sending;
+}
+
+static void unmap(struct sending *sending)
+{
+    hx_map_remove(&sending->session->front->sendings, &sending->by_web_tag);
+    sending->web_tag = 0;
+    hx_list_unlink(&sending->told);
+}
+
+uint64_t sending_web_tag(struct sending *sending)
+{
+    struct front *front;
+
+    if (sending == NULL)
+        return 0;
+    front = sending->session->front;
+    unmap(sending);
+    sending->web_tag = ++front->last_web_tag;
+    hx_map_insert(&front->sendings, &sending->by_web_tag, number_key(&sending->web_tag));
+    return sending->web_tag;
+}
+
+void sending_free(struct sending *sending)
+{
+    if (sending->event != NULL)
+        sending->event->sending = NULL;
+    unmap(sending);
+    hx_list_unlink(&sending->node);
+    hx_free(sending);
+}
+
+static void tell(struct sending *sending, enum hx_peer_event_type type)
+{
+    front_tell(sending->session, type)->tag = sending->tag;
+}
+
+void sending_give_up(struct sending *sending)
+{
+    if (!sending->is_told)
+        tell(sending, sending->is_cut ? HX_PEER_CUT : HX_PEER_NOT_SENT);
+    sending_free(sending);
+}
+
+void sending_confirm(struct sending *sending)
+{
+    if (!sending->is_told)
+        tell(sending, HX_PEER_WRITTEN);
+    sending_free(sending);
+}
+
+void sending_detach(struct sending *sending)
+{
+    sending->event->sending = NULL;
+    sending->event = NULL;
+    /* With the web still: it has the last word. */
+    if (sending->web_tag == 0)
+        sending_give_up(sending);
+}
+
+static void written(struct sending *sending)
+{
+    struct front *front = sending->session->front;
+    int64_t within_ms = front->options.taken_back_within_ms;
+
+    tell(sending, HX_PEER_WRITTEN);
+    sending->is_told = true;
+    sending->told_at = front_now(front);
+    hx_list_append(&front->told, &sending->told);
+    front_wake_at(front, hx_mono_after(sending->told_at, within_ms));
+}
+
+static void lost(struct sending *sending, enum hx_web_event_type type)
+{
+    if (type == HX_WEB_CUT)
+        sending->is_cut = true;
+    if (sending->event == NULL)
+        sending_give_up(sending);
+    else
+        unmap(sending);
+}
+
+static void taken_back(struct sending *sending)
+{
+    tell(sending, HX_PEER_TAKEN_BACK);
+    if (sending->event == NULL)
+        sending_free(sending);
+    else
+        unmap(sending);
+}
+
+void sending_web_fate(struct front *front, enum hx_web_event_type type, uint64_t web_tag)
+{
+    struct hx_map_node *node = hx_map_find(&front->sendings, number_key(&web_tag));
+    struct sending *sending;
+
+    if (node == NULL)
+        return;
+    sending = hx_container_of(node, struct sending, by_web_tag);
+    if (type == HX_WEB_WRITTEN)
+        written(sending);
+    else if (type == HX_WEB_TAKEN_BACK)
+        taken_back(sending);
+    else
+        lost(sending, type);
+}
+
+/* Later than this nothing is taken back. */
+void sending_expire_due(struct front *front, struct hx_mono now)
+{
+    int64_t within_ms = front->options.taken_back_within_ms;
+    struct hx_list *node;
+
+    while ((node = hx_list_first(&front->told)) != NULL) {
+        struct sending *sending = hx_container_of(node, struct sending, told);
+        struct hx_mono due = hx_mono_after(sending->told_at, within_ms);
+        if (!hx_mono_reached(now, due)) {
+            front_wake_at(front, due);
+            return;
+        }
+        if (sending->event != NULL)
+            unmap(sending);
+        else
+            sending_free(sending);
+    }
+}
