@@ -213,6 +213,9 @@ static void wait_for_end(struct reaper *reaper)
         struct pollfd fds[2] = {{.fd = reaper->signal_fd, .events = POLLIN},
                                 {.fd = reaper->control_fd, .events = POLLIN}};
         struct signalfd_siginfo info;
+
+        /* INV-26: with nobody left to command, the end of the tree has its time. */
+        hx_assert(reaper->control_fd >= 0 || reaper->kill_at_ms != never_ms);
         int64_t until_ms =
             reaper->kill_at_ms < reaper->end_at_ms ? reaper->kill_at_ms : reaper->end_at_ms;
         int64_t left_ms = until_ms == never_ms ? -1 : until_ms - now_ms();

@@ -78,10 +78,46 @@ static void check_immutable(const struct hx_record *before, const struct hx_reco
     hx_assert(hx_id_eq(&before->id, &after->id));
     hx_assert(hx_digest_eq(&before->identity, &after->identity));
     hx_assert(hx_digest_eq(&before->fingerprint, &after->fingerprint));
+    /* INV-10: a row stays with the tenant, the principal and the name that it was made for. */
+    hx_assert(hx_span_eq(before->tenant, after->tenant));
     hx_assert(hx_span_eq(before->principal, after->principal));
+    hx_assert(hx_span_eq(before->server, after->server));
+    hx_assert(hx_span_eq(before->tool, after->tool));
+    hx_assert(hx_digest_eq(&before->twin, &after->twin));
     hx_assert(hx_id_eq(&before->effect_key, &after->effect_key));
     hx_assert(before->first_sent.ms == after->first_sent.ms);
     hx_assert(before->generation == after->generation);
+}
+
+/* INV-11: what is replayed is what was answered first. The bytes may go, never become others. */
+static void check_outcome_stays(const struct hx_record *before, const struct hx_record *after)
+{
+    if (before->state != HX_OP_SUCCEEDED || after->state != HX_OP_SUCCEEDED)
+        return;
+    hx_assert(before->outcome.kind == after->outcome.kind);
+    hx_assert(before->outcome.is_error == after->outcome.is_error);
+    hx_assert(before->outcome.size == after->outcome.size);
+    hx_assert(hx_digest_eq(&before->outcome.digest, &after->outcome.digest));
+}
+
+/* INV-6: a success that is durable, or safe in the spool, is told as such or not at all. DONE and
+ * NOT_APPLIED tell of a verb, LEDGER_UNAVAILABLE of this request alone. */
+static bool may_be_told_of_success(enum hx_answer answer)
+{
+    return answer == HX_ANSWER_OUTCOME || answer == HX_ANSWER_RESULT_UNAVAILABLE ||
+           answer == HX_ANSWER_DONE || answer == HX_ANSWER_NOT_APPLIED ||
+           answer == HX_ANSWER_LEDGER_UNAVAILABLE;
+}
+
+void hx_op_check_answers(const struct hx_op *op, const struct hx_effects *effects)
+{
+    if (hx_op_answered_record(op)->state != HX_OP_SUCCEEDED)
+        return;
+    for (unsigned i = 0; i < effects->count; i++) {
+        const struct hx_effect *effect = &effects->items[i];
+        if (effect->type == HX_DO_ANSWER_CALLER || effect->type == HX_DO_ANSWER_ALL)
+            hx_assert(may_be_told_of_success(effect->answer));
+    }
 }
 
 static void check_write(const struct hx_op *op)
@@ -89,6 +125,7 @@ static void check_write(const struct hx_op *op)
     const struct hx_record *next = &op->next;
     hx_assert(hx_record_flaw(next) == NULL);
     check_immutable(&op->durable, next);
+    check_outcome_stays(&op->durable, next);
     /* INV-7: whoever writes holds the fence or raises it. */
     hx_assert(next->fence >= op->durable.fence);
     hx_assert(hx_op_may_become(op->durable.state, next->state));

@@ -62,6 +62,9 @@ static void begin_attempt(struct hx_step *step, enum hx_reason reason)
         memcpy(next->attempt.transport, event->mint.transport, len);
     }
     next->sends++;
+    hx_assert(next->sends <= next->contract.attempts_max); /* INV-24: no operation runs for ever */
+    /* INV-21: what always wants approval runs approved, or not at all. */
+    hx_assert(next->contract.approval != HX_APPROVAL_ALWAYS || next->is_approved);
     next->owner = event->mint.owner;
     next->owner_boot = event->now.boot;
     next->not_before = (struct hx_now){0};

@@ -22,6 +22,7 @@
 #include "core/op.h"
 
 #include "core/policy.h"
+#include "core/retention.h"
 #include "core/step.h"
 #include "core/words.h"
 
@@ -45,6 +46,8 @@ void hx_step_count(struct hx_step *step, enum hx_counter counter)
 
 void hx_step_look_later(struct hx_step *step, int64_t delay_ms)
 {
+    /* INV-22: a clock that jumped makes nobody look in the past, or in a loop without rest. */
+    hx_assert(delay_ms > 0);
     hx_step_do(step, HX_DO_LOOK_LATER);
     step->effects->items[step->effects->count - 1].delay_ms = delay_ms;
 }
@@ -116,7 +119,7 @@ static void call_absent(struct hx_step *step)
         hx_op_move(step, HX_OP_UNKNOWN, HX_REASON_RESTORED_COPY);
         next->fence = 1;
         hx_step_persist(step, HX_WRITE_INSERT, HX_PHASE_WRITING);
-    } else if (step->event->needs_approval) {
+    } else if (step->event->needs_approval || op->durable.contract.approval == HX_APPROVAL_ALWAYS) {
         struct hx_record *next = hx_step_begin(step);
         hx_op_move(step, HX_OP_AWAITING_APPROVAL, HX_REASON_NONE);
         next->fence = 1;
@@ -343,8 +346,8 @@ static void on_attempt_event(struct hx_step *step)
 static void on_retention(struct hx_step *step)
 {
     struct hx_op *op = step->op;
-    bool may_fade = op->phase == HX_PHASE_IDLE && hx_op_state_is_final(op->durable.state) &&
-                    op->durable.state != HX_OP_EXPIRED && !op->durable.is_disputed;
+    bool may_fade = op->phase == HX_PHASE_IDLE && op->durable.state != HX_OP_EXPIRED &&
+                    hx_retention_may_fade(op->durable.state, op->durable.is_disputed);
     if (!may_fade)
         return;
     (void)hx_step_begin(step);
@@ -422,14 +425,40 @@ static void dispatch(struct hx_step *step)
     hx_assert(!"event");
 }
 
+/* INV-17: how an answer fares, and who waits for one, moves nothing. */
+static void check_delivery_only_answers(const struct hx_op *op, enum hx_op_phase phase_before,
+                                        const struct hx_effects *effects)
+{
+    hx_assert(op->phase == phase_before);
+    for (unsigned i = 0; i < effects->count; i++)
+        hx_assert(effects->items[i].type == HX_DO_ANSWER_CALLER);
+}
+
+/* INV-20: what stands in the ledger is never written a second time: a step that begins a write
+ * changes the row, so that the same step on the new row finds nothing more to do. */
+static void check_write_changes(const struct hx_op *op, const struct hx_effects *effects)
+{
+    const struct hx_record *next = &op->next;
+    const struct hx_record *durable = &op->durable;
+    for (unsigned i = 0; i < effects->count; i++) {
+        if (effects->items[i].type == HX_DO_PERSIST)
+            hx_assert(next->state != durable->state || next->fence > durable->fence);
+    }
+}
+
 void hx_op_step(struct hx_op *op, const struct hx_event *event, struct hx_effects *ret_effects)
 {
     hx_check(op, HX_OP_MAGIC);
     hx_op_check(op);
     ret_effects->count = 0;
+    enum hx_op_phase phase_before = op->phase;
     struct hx_step step = {op, event, ret_effects};
     dispatch(&step);
     hx_op_check(op);
+    hx_op_check_answers(op, ret_effects);
+    check_write_changes(op, ret_effects);
+    if (event->type == HX_EV_WAITER_LEFT || event->type == HX_EV_WAIT_OVER)
+        check_delivery_only_answers(op, phase_before, ret_effects);
 }
 
 const struct hx_record *hx_op_answered_record(const struct hx_op *op)

@@ -171,6 +171,19 @@ static const char *attempt_flaw(const struct hx_record *record)
     return NULL;
 }
 
+/* A ready operation runs by itself, a running one does: neither may lack what its contract
+ * wants. */
+static const char *permission_flaw(const struct hx_record *record)
+{
+    if (record->state != HX_OP_READY && record->state != HX_OP_RUNNING)
+        return NULL;
+    if (record->contract.approval == HX_APPROVAL_ALWAYS && !record->is_approved)
+        return "its contract wants approval and there is none"; /* INV-21 */
+    if (record->sends > record->contract.attempts_max)
+        return "it was sent more often than its contract allows"; /* INV-24 */
+    return NULL;
+}
+
 static const char *state_flaw(const struct hx_record *record)
 {
     enum hx_attempt_state attempt = record->attempt.state;
@@ -228,5 +241,7 @@ const char *hx_record_flaw(const struct hx_record *record)
     if (record->generation == 0 && !hx_id_is_nil(&record->predecessor))
         return "the first generation has a predecessor";
     const char *flaw = attempt_flaw(record);
+    if (flaw == NULL)
+        flaw = permission_flaw(record);
     return flaw != NULL ? flaw : state_flaw(record);
 }

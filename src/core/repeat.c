@@ -121,10 +121,23 @@ static struct hx_repeat_decision decide_window(const struct hx_contract *contrac
     return (struct hx_repeat_decision){HX_REPEAT_NEW, 0};
 }
 
+/* INV-23: whoever is joined sent the same, as the same principal of the same tenant. */
+static void check_twins(const struct hx_twin *twins, unsigned count)
+{
+    for (unsigned i = 1; i < count; i++) {
+        const struct hx_record *first = twins[0].record;
+        const struct hx_record *record = twins[i].record;
+        hx_assert(hx_digest_eq(&first->fingerprint, &record->fingerprint));
+        hx_assert(hx_span_eq(first->principal, record->principal));
+        hx_assert(hx_span_eq(first->tenant, record->tenant));
+    }
+}
+
 struct hx_repeat_decision hx_repeat_decide(const struct hx_contract *contract,
                                            const struct hx_twin *twins, unsigned count,
                                            const struct hx_now *now)
 {
+    check_twins(twins, count);
     switch (contract->repeat) {
     case HX_REPEAT_LOST:
         return decide_lost(contract, twins, count, now);
@@ -155,6 +168,7 @@ struct hx_repeat_decision hx_repeat_decide_fresh_key(const struct hx_contract *c
                                                      const struct hx_twin *twins, unsigned count,
                                                      const struct hx_now *now)
 {
+    check_twins(twins, count);
     /* A client that retries with a key what it first sent without one. A twin that has just
      * finished is taken too while its answer is lost: whether it ends before or after this look
      * must not decide between one effect and two (docs/decisions/0006). */

@@ -53,7 +53,9 @@ void hx_step_run_when_due(struct hx_step *step);
 /* core/verb.c: what a person or an explicit request decides. */
 void hx_step_verb(struct hx_step *step);
 
-/* core/answer.c: the answer that the durable state gives to anybody who asks now. */
+/* core/answer.c: the answer that the durable state gives to anybody who asks now; and the assertion
+ * that nothing else is told of a success. */
+void hx_op_check_answers(const struct hx_op *op, const struct hx_effects *effects);
 enum hx_answer hx_op_current_answer(const struct hx_record *record);
 
 #endif

@@ -107,6 +107,14 @@ static void on_resolve_happened(struct hx_step *step)
     commit_verb(step, HX_WRITE_UPDATE);
 }
 
+/* Whoever decides to do it again has not approved it: what needed a person needs one again,
+ * also when the settings of the one who decides say nothing of it. */
+static bool needs_approval_again(const struct hx_event *event, const struct hx_record *old)
+{
+    return event->needs_approval || old->is_approved ||
+           old->contract.approval == HX_APPROVAL_ALWAYS;
+}
+
 /* The next generation of the same key: its own effect key, its own approval, its own attempts. */
 static void make_successor(struct hx_step *step)
 {
@@ -131,13 +139,15 @@ static void make_successor(struct hx_step *step)
         .updated = event->now,
         .arguments = old->arguments,
         .contract = old->contract,
-        .state = event->needs_approval ? HX_OP_AWAITING_APPROVAL : HX_OP_READY,
+        .state = needs_approval_again(event, old) ? HX_OP_AWAITING_APPROVAL : HX_OP_READY,
         .reason = HX_REASON_SUCCESSOR,
         .fence = 1,
         .predecessor = old->id,
     };
     op->next.successor = event->mint.id;
     hx_assert(hx_record_flaw(&op->successor) == NULL);
+    hx_assert(!op->successor.is_approved); /* INV-21: one approval, at most one effect */
+    hx_assert(!hx_id_eq(&op->successor.effect_key, &old->effect_key));
 }
 
 static void on_resolve_again(struct hx_step *step)

@@ -21,7 +21,7 @@ int64_t hx_age_ms(const struct hx_now *since, const struct hx_now *now)
     if (gap_ms < 0)
         return 0;
     int64_t bound_ms = day_ms + (now->mono.ms > 0 ? now->mono.ms : 0);
-    return gap_ms < bound_ms ? gap_ms : bound_ms;
+    return gap_ms < bound_ms ? gap_ms : bound_ms; /* INV-22: by a day at most, however it jumped */
 }
 
 bool hx_attempt_is_unsent(const struct hx_record *record, const struct hx_facts *facts)

@@ -159,9 +159,11 @@ void hx_step_stored(struct hx_step *step)
         on_written(step);
 }
 
-/* Some attempt may have acted on behalf of those who wait now. */
+/* Some attempt may have acted on behalf of those who wait now, and what came of it is not known. */
 static bool may_have_acted(const struct hx_record *record)
 {
+    if (hx_op_state_is_final(record->state))
+        return false;
     bool is_open = record->attempt.state == HX_ATTEMPT_OPEN;
     return record->earlier.open > 0 ||
            (is_open && (record->attempt.is_marked || record->state == HX_OP_UNKNOWN));

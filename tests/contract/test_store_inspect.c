@@ -312,6 +312,34 @@ static void verify_finds_what_is_wrong(void **state)
     (void)world;
 }
 
+/* A row under another one's name, as a damaged disk or a careless hand leaves it: nobody gets
+ * its answer, and nobody takes it for an equal call. */
+static void a_strange_row_is_handed_to_nobody(void **state)
+{
+    struct world *world = *state;
+    static const char *const damages[] = {"UPDATE op SET principal = '1001' WHERE row = 2",
+                                          "UPDATE op SET key = 'other' WHERE row = 2"};
+    for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
+        struct world *fresh = world_new(WORLD_SQLITE);
+        struct hx_store *store = world_open(fresh, 0);
+        struct hx_record records[2] = {world_record(fresh, 0, 1), world_record(fresh, 0, 2)};
+        done(world_insert(store, &records[0]));
+        done(world_insert(store, &records[1]));
+        world_close(fresh, 0);
+        spoil(fresh, damages[i]);
+        store = world_open(fresh, 0);
+        struct hx_store_request *request = world_find(store, &records[1], i == 1, i == 0);
+        assert_int_equal(request->result, HX_STORE_NOT_DONE);
+        assert_non_null(strstr(request->error, "hapax ops verify"));
+        hx_store_request_free(request);
+        request = world_find(store, &records[0], true, true);
+        assert_int_equal(request->result, HX_STORE_DONE);
+        hx_store_request_free(request);
+        world_free(fresh);
+    }
+    (void)world;
+}
+
 static void copy_file(const char *from, const char *to)
 {
     char bytes[65536];
@@ -367,6 +395,28 @@ static void a_restored_copy_is_noticed(void **state)
     assert_null(store->ops->refusal(store));
     assert_int_equal(store->ops->gap(store).from.ms, taken_at.ms);
     assert_int_equal(verify(world).problems, 0);
+}
+
+/* A ledger that was never this one's, with more commits than the counter counts: what it does
+ * not know may still have run. */
+static void another_ledger_is_noticed(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    done(world_insert(store, &record));
+    world_close(world, 0);
+    struct world *other = world_new(WORLD_SQLITE);
+    store = world_open(other, 0);
+    fill(other, store);
+    world_close(other, 0);
+    char wal[160];
+    snprintf(wal, sizeof(wal), "%s-wal", world->path);
+    copy_file(other->path, world->path);
+    unlink(wal);
+    world_free(other);
+    store = world_open(world, 0);
+    assert_non_null(store->ops->refusal(store));
 }
 
 static void recover_applies_spools(void **state)
@@ -428,6 +478,8 @@ int main(void)
         ON_WORLD(a_sound_ledger_verifies),
         ON_WORLD(verify_finds_what_is_wrong),
         ON_WORLD(a_restored_copy_is_noticed),
+        ON_WORLD(a_strange_row_is_handed_to_nobody),
+        ON_WORLD(another_ledger_is_noticed),
         ON_WORLD(recover_applies_spools),
     };
     return cmocka_run_group_tests_name("store inspection", tests, NULL, NULL);

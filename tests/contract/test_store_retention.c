@@ -156,11 +156,62 @@ static void a_jumping_clock_takes_nothing(void **state)
     world_free(world);
 }
 
+static int64_t low_water_ms(struct world *world)
+{
+    return world->stores[0]->ops->low_water(world->stores[0]).ms;
+}
+
+/* What goes later may be older than what went before. */
+static void the_mark_never_falls(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    world_open(world, 0);
+    struct hx_record old = world_record(world, 0, 1);
+    done(world_insert(world->stores[0], &old));
+    pass_days(world, 1);
+    struct hx_record young = world_record(world, 0, 2);
+    done(world_insert(world->stores[0], &young));
+    settle(world, &young, HX_OP_SUCCEEDED);
+    pass_days(world, 32);
+    sweep(world);
+    assert_int_equal(state_of(world, &young), HX_OP_EXPIRED);
+    int64_t before_ms = low_water_ms(world);
+    assert_true(before_ms > young.updated.wall.ms);
+    /* It ends now, and says that it ended long ago. */
+    old.state = HX_OP_SUCCEEDED;
+    old.attempt.state = HX_ATTEMPT_CONFIRMED;
+    old.outcome.kind = HX_OUTCOME_RESULT;
+    done(world_update(world->stores[0], &old, 1));
+    pass_days(world, 32);
+    sweep(world);
+    assert_int_equal(state_of(world, &old), HX_OP_EXPIRED);
+    assert_int_equal(low_water_ms(world), before_ms);
+    world_free(world);
+}
+
+/* Age counts from the last use, also from one that changed nothing but a counter. */
+static void what_was_used_stays(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    done(world_insert(world->stores[0], &record));
+    settle(world, &record, HX_OP_SUCCEEDED);
+    pass_days(world, 31);
+    done(world_touch(world->stores[0], &record.id, (struct hx_store_touch){.add_repeats = 1}));
+    sweep(world);
+    assert_int_equal(state_of(world, &record), HX_OP_SUCCEEDED);
+    assert_true(has_payload(world, &record));
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_go_in_their_time),
         cmocka_unit_test(a_jumping_clock_takes_nothing),
+        cmocka_unit_test(the_mark_never_falls),
+        cmocka_unit_test(what_was_used_stays),
     };
     return cmocka_run_group_tests_name("store retention", tests, NULL, NULL);
 }

@@ -93,11 +93,11 @@ static dimension_set verb_set(enum hx_op_state state, enum hx_event_type event)
     case HX_EV_RESOLVE_HAPPENED:
         return D_BIT(SUPERSEDED) | D_BIT(ATTEMPT) | D_BIT(EARLIER);
     case HX_EV_RESOLVE_AGAIN:
-        return D_BIT(SUPERSEDED) | D_BIT(NEEDS_APPROVAL) | D_BIT(SEEN) | D_BIT(ATTEMPT) |
-               D_BIT(EARLIER);
+        return D_BIT(SUPERSEDED) | D_BIT(NEEDS_APPROVAL) | D_BIT(APPROVED) | D_BIT(SEEN) |
+               D_BIT(ATTEMPT) | D_BIT(EARLIER);
     case HX_EV_RETRY:
         return call_set(state) | D_BIT(SUCCESSOR) | D_BIT(IS_ERROR) | D_BIT(TOOL) |
-               D_BIT(TOMBSTONE) | D_BIT(NEEDS_APPROVAL);
+               D_BIT(TOMBSTONE) | D_BIT(NEEDS_APPROVAL) | D_BIT(APPROVED);
     case HX_EV_CANCEL:
         return D_BIT(OPERATOR) | D_BIT(GONE) |
                (state == HX_OP_RUNNING ? unsent_set | D_BIT(EARLIER) : 0);
@@ -289,7 +289,7 @@ static bool build_record(const struct build *build, struct hx_record *ret_record
         ret_record->not_before = build->now;
         ret_record->not_before.mono.ms += value[D_DUE] == 1 ? 10 * 1000 : 100 * 1000;
     }
-    if (value[D_LEFT] == 1)
+    if (value[D_LEFT] == 1 && state != HX_OP_ABSENT)
         ret_record->sends = ret_record->contract.attempts_max;
     bool may_be_approved = state != HX_OP_ABSENT && state != HX_OP_AWAITING_APPROVAL;
     ret_record->is_approved = may_be_approved && value[D_APPROVED];
@@ -319,6 +319,8 @@ static bool build_next(const struct build *build, enum hx_op_state to, struct hx
         next->earlier.asked += next->attempt.state == HX_ATTEMPT_ASKED;
         next->earlier.refused += next->attempt.state == HX_ATTEMPT_REFUSED;
         kit_claim(next, 1, build->now);
+        if (next->sends > next->contract.attempts_max)
+            next->sends = next->contract.attempts_max; /* the last one that it allows */
     } else if (!is_same) {
         bool may_have_acted =
             next->attempt.state == HX_ATTEMPT_OPEN || next->attempt.state == HX_ATTEMPT_ASKED;

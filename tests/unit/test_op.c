@@ -208,6 +208,72 @@ static void evidence_about_a_superseded_operation_alarms(void **state)
     assert_int_equal(answered(HX_DO_ANSWER_CALLER), HX_ANSWER_NOT_APPLIED);
 }
 
+/* The person who says "do it again" may be the one who may not approve, and his settings may
+ * say nothing of approval: what was approved once is asked for once more. */
+static void done_again_it_wants_an_approval_of_its_own(void **state)
+{
+    (void)state;
+    static const enum hx_approval wanted[] = {HX_APPROVAL_ALWAYS, HX_APPROVAL_WHEN};
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        begin(HX_CLASS_OPAQUE);
+        op.durable.contract.approval = wanted[i];
+        struct hx_event first = event_of(HX_EV_CALL);
+        first.needs_approval = wanted[i] == HX_APPROVAL_WHEN;
+        give(first);
+        step(HX_EV_STORED);
+        assert_int_equal(op.durable.state, HX_OP_AWAITING_APPROVAL);
+        step(HX_EV_APPROVE);
+        op.waiters = 1;
+        step(HX_EV_STORED);
+        step(HX_EV_STORED);
+        step(HX_EV_STORED);
+        assert_int_equal(op.phase, HX_PHASE_SENDING);
+        step(HX_EV_FIRST_BYTE);
+        step(HX_EV_LOST);
+        step(HX_EV_STORED);
+        assert_int_equal(op.durable.state, HX_OP_UNKNOWN);
+        step(HX_EV_RESOLVE_AGAIN);
+        assert_int_equal(op.successor.state, HX_OP_AWAITING_APPROVAL);
+        assert_false(op.successor.is_approved);
+    }
+}
+
+/* What was answered once is answered for ever; that something else came later is told to people. */
+static void a_contradiction_leaves_the_answer_as_it_was(void **state)
+{
+    (void)state;
+    begin_sent(HX_CLASS_OPAQUE);
+    step(HX_EV_REPLY);
+    step(HX_EV_STORED);
+    struct hx_digest first = op.durable.outcome.digest;
+    struct hx_event late = event_of(HX_EV_EVIDENCE);
+    late.outcome = kit_outcome("another");
+    give(late);
+    assert_true(did(HX_DO_ALARM));
+    step(HX_EV_STORED);
+    assert_true(op.durable.is_disputed);
+    assert_true(hx_digest_eq(&op.durable.outcome.digest, &first));
+    step(HX_EV_CALL);
+    assert_int_equal(answered(HX_DO_ANSWER_CALLER), HX_ANSWER_OUTCOME);
+}
+
+/* What came of it is known, whatever an earlier attempt may have done: nobody is told "unknown". */
+static void ledger_errors_make_no_success_unknown(void **state)
+{
+    (void)state;
+    begin_sent(HX_CLASS_IDEMPOTENT);
+    op.durable.earlier.open = 1;
+    struct hx_event reply = event_of(HX_EV_REPLY);
+    reply.outcome.is_error = true;
+    give(reply);
+    step(HX_EV_STORED);
+    assert_int_equal(op.durable.state, HX_OP_SUCCEEDED);
+    step(HX_EV_RETRY);
+    assert_int_equal(op.write, HX_WRITE_SUCCESSOR);
+    step(HX_EV_STORE_FAILED);
+    assert_int_equal(answered(HX_DO_ANSWER_ALL), HX_ANSWER_LEDGER_UNAVAILABLE);
+}
+
 static void key_of_a_restored_copy_may_be_done_again_by_a_person_only(void **state)
 {
     (void)state;
@@ -550,6 +616,9 @@ int main(void)
         cmocka_unit_test(ledger_unavailable_is_not_told_after_a_byte_left),
         cmocka_unit_test(ladder_sends_a_keyed_tool_again),
         cmocka_unit_test(evidence_about_a_superseded_operation_alarms),
+        cmocka_unit_test(done_again_it_wants_an_approval_of_its_own),
+        cmocka_unit_test(a_contradiction_leaves_the_answer_as_it_was),
+        cmocka_unit_test(ledger_errors_make_no_success_unknown),
         cmocka_unit_test(key_of_a_restored_copy_may_be_done_again_by_a_person_only),
         cmocka_unit_test(late_outcome_of_a_ready_operation_stops_it_from_running_again),
         cmocka_unit_test(second_of_two_retries_follows_the_winner),

@@ -124,12 +124,47 @@ int hx_find_load(struct hx_ledger *ledger, sqlite3_stmt *stmt, struct hx_store_r
     return 0;
 }
 
-/* Steps through all rows of a prepared OP_ statement. */
-static int load_all(struct hx_ledger *ledger, sqlite3_stmt *stmt, struct hx_store_request *request)
+/* Does the row carry the names that it was found under? An index that points astray must hand
+ * nobody another one's answer (INV-10, INV-23); and it is damage, so not for us to assert. */
+static int check_names(struct hx_ledger *ledger, const struct hx_store_request *request)
+{
+    const struct hx_store_found *found = &request->records[request->record_count - 1];
+    const struct hx_record *record = &found->record;
+    struct hx_digest name = hx_record_identity(ledger->hasher, record, false);
+    if (hx_digest_eq(&name, &record->identity))
+        return 0;
+    name = hx_record_identity(ledger->hasher, record, true);
+    if (hx_digest_eq(&name, &record->identity))
+        return 0;
+    return HX_RAISE(HX_E_STORE,
+                    "The ledger is damaged in row %lld (it stands under another one's name): run "
+                    "hapax ops verify.",
+                    (long long)found->rowid);
+}
+
+static int check_twin(struct hx_ledger *ledger, const struct hx_store_request *request)
+{
+    const struct hx_store_found *found = &request->records[request->record_count - 1];
+    struct hx_digest twin = hx_record_twin(ledger->hasher, &found->record);
+    if (hx_digest_eq(&twin, &request->record.twin))
+        return 0;
+    return HX_RAISE(
+        HX_E_STORE,
+        "The ledger is damaged in row %lld (it is no equal call): run hapax ops verify.",
+        (long long)found->rowid);
+}
+
+typedef int check_fn(struct hx_ledger *ledger, const struct hx_store_request *request);
+
+/* Steps through all rows of a prepared OP_ statement; `check` may be NULL. */
+static int load_all(struct hx_ledger *ledger, sqlite3_stmt *stmt, struct hx_store_request *request,
+                    check_fn *check)
 {
     int rc;
     while ((rc = hx_ledger_step(ledger, stmt)) == 1) {
         rc = hx_find_load(ledger, stmt, request);
+        if (rc == 0 && check != NULL)
+            rc = check(ledger, request);
         if (rc < 0)
             break;
     }
@@ -144,7 +179,7 @@ static int find_by_id(struct hx_ledger *ledger, struct hx_store_request *request
     if (stmt == NULL)
         return HX_E_STORE;
     sqlite3_bind_blob(stmt, 1, id, sizeof(*id), SQLITE_STATIC);
-    return HX_TRACE(load_all(ledger, stmt, request));
+    return HX_TRACE(load_all(ledger, stmt, request, NULL));
 }
 
 int hx_find_row(struct hx_ledger *ledger, struct hx_store_request *request, int64_t row)
@@ -153,7 +188,7 @@ int hx_find_row(struct hx_ledger *ledger, struct hx_store_request *request, int6
     if (stmt == NULL)
         return HX_E_STORE;
     sqlite3_bind_int64(stmt, 1, row);
-    return HX_TRACE(load_all(ledger, stmt, request));
+    return HX_TRACE(load_all(ledger, stmt, request, NULL));
 }
 
 static int find_by_identity(struct hx_ledger *ledger, struct hx_store_request *request,
@@ -164,7 +199,7 @@ static int find_by_identity(struct hx_ledger *ledger, struct hx_store_request *r
         return HX_E_STORE;
     sqlite3_bind_blob(stmt, 1, identity->bytes, 16, SQLITE_STATIC);
     sqlite3_bind_blob(stmt, 2, identity->bytes + 16, 16, SQLITE_STATIC);
-    return HX_TRACE(load_all(ledger, stmt, request));
+    return HX_TRACE(load_all(ledger, stmt, request, check_names));
 }
 
 static int find_twins(struct hx_ledger *ledger, struct hx_store_request *request, int64_t except)
@@ -180,7 +215,7 @@ static int find_twins(struct hx_ledger *ledger, struct hx_store_request *request
     sqlite3_bind_blob(stmt, 2, twin->bytes + 16, 16, SQLITE_STATIC);
     sqlite3_bind_int64(stmt, 3, except);
     sqlite3_bind_int(stmt, 4, HX_STORE_TWINS_MAX);
-    return HX_TRACE(load_all(ledger, stmt, request));
+    return HX_TRACE(load_all(ledger, stmt, request, check_twin));
 }
 
 static bool is_scanned(const struct hx_store_request *request, int state)

@@ -2,92 +2,59 @@
 #include "adapter/store_sqlite/retention.h"
 
 #include "base/crash.h"
+#include "core/retention.h"
 
 #define HOUR_MS ((int64_t)60 * 60 * 1000)
-#define DAY_MS (24 * HOUR_MS)
-#define TOMBSTONE_MS (400 * DAY_MS)
 
 enum { ROWS_PER_STEP = 256 };
-
-enum fate { FATE_STAY, FATE_COOL, FATE_LOSE_PAYLOAD, FATE_TOMBSTONE, FATE_GO };
 
 struct old_row {
     int64_t row;
     struct hx_id id;
-    enum hx_op_state state;
+    struct hx_old_row judged; /* what the core decides by; its contract is the one below */
     struct hx_contract contract;
-    enum hx_key_source key_source;
-    bool is_key_timed; /* the key itself tells its time, or nobody can name it again */
-    bool is_hot;
-    bool is_disputed;
-    bool is_told_pending;
-    bool has_payload;
     uint64_t blob;
-    int64_t age_ms; /* since its last use */
     int64_t created_ms;
-    int64_t newest_ms; /* wall time: the later of its key's time and its last use */
 };
-
-static bool is_key_timed(enum hx_key_source source, struct hx_span key)
-{
-    struct hx_id id;
-    struct hx_wall wall;
-    return source == HX_KEY_NONE || (hx_id_parse(key, &id) && hx_id_time(&id, &wall));
-}
 
 static int read_row(struct hx_ledger *ledger, sqlite3_stmt *stmt, struct old_row *ret_row)
 {
-    struct old_row row = {.row = sqlite3_column_int64(stmt, 0)};
+    struct old_row *row = ret_row;
+    struct hx_old_row *judged = &row->judged;
+    *row = (struct old_row){.row = sqlite3_column_int64(stmt, 0)};
     if (sqlite3_column_bytes(stmt, 1) == HX_ID_SIZE)
-        memcpy(&row.id, sqlite3_column_blob(stmt, 1), HX_ID_SIZE);
+        memcpy(&row->id, sqlite3_column_blob(stmt, 1), HX_ID_SIZE);
     int64_t state = sqlite3_column_int64(stmt, 2);
-    row.state =
+    judged->state =
         state > HX_OP_ABSENT && state < HX_OP_STATE_COUNT ? (enum hx_op_state)state : HX_OP_UNKNOWN;
-    row.key_source = (enum hx_key_source)sqlite3_column_int64(stmt, 3);
-    const char *key = sqlite3_column_blob(stmt, 4);
-    row.is_key_timed = is_key_timed(row.key_source,
-                                    hx_span(key ? key : "", (size_t)sqlite3_column_bytes(stmt, 4)));
-    row.created_ms = sqlite3_column_int64(stmt, 5);
-    int64_t first_sent_ms = sqlite3_column_int64(stmt, 6);
-    int64_t updated_ms = sqlite3_column_int64(stmt, 7);
-    row.newest_ms = first_sent_ms > updated_ms ? first_sent_ms : updated_ms;
-    row.age_ms = hx_ledger_age_ms(ledger) - sqlite3_column_int64(stmt, 8);
-    row.is_disputed = sqlite3_column_int(stmt, 10) != 0;
+    const char *bytes = sqlite3_column_blob(stmt, 4);
+    struct hx_span key = hx_span(bytes ? bytes : "", (size_t)sqlite3_column_bytes(stmt, 4));
+    judged->is_key_timed =
+        hx_retention_is_key_timed((enum hx_key_source)sqlite3_column_int64(stmt, 3), key);
+    row->created_ms = sqlite3_column_int64(stmt, 5);
+    judged->newest = hx_retention_newest(key, (struct hx_wall){sqlite3_column_int64(stmt, 6)},
+                                         (struct hx_wall){sqlite3_column_int64(stmt, 7)});
+    judged->age_ms = hx_ledger_age_ms(ledger) - sqlite3_column_int64(stmt, 8);
+    judged->is_disputed = sqlite3_column_int(stmt, 10) != 0;
     int outcome_place = sqlite3_column_int(stmt, 11);
-    row.blob = outcome_place == HX_BYTES_BLOB ? (uint64_t)sqlite3_column_int64(stmt, 12) : 0;
+    row->blob = outcome_place == HX_BYTES_BLOB ? (uint64_t)sqlite3_column_int64(stmt, 12) : 0;
     int arguments_place = sqlite3_column_int(stmt, 13);
-    row.has_payload = (outcome_place != HX_BYTES_NONE && outcome_place != HX_BYTES_GONE) ||
-                      (arguments_place != HX_BYTES_NONE && arguments_place != HX_BYTES_GONE);
-    row.is_hot = sqlite3_column_int(stmt, 14) != 0;
-    row.is_told_pending = sqlite3_column_int(stmt, 15) != 0;
-    row.has_payload |= sqlite3_column_int(stmt, 16) != 0; /* a stream or resume point */
-    int rc = hx_ledger_contract(ledger, sqlite3_column_int64(stmt, 9), &row.contract);
-    *ret_row = row;
-    return HX_TRACE(rc);
+    judged->has_payload = (outcome_place != HX_BYTES_NONE && outcome_place != HX_BYTES_GONE) ||
+                          (arguments_place != HX_BYTES_NONE && arguments_place != HX_BYTES_GONE);
+    judged->is_hot = sqlite3_column_int(stmt, 14) != 0;
+    judged->is_told_pending = sqlite3_column_int(stmt, 15) != 0;
+    judged->has_payload |= sqlite3_column_int(stmt, 16) != 0; /* a stream or resume point */
+    return HX_TRACE(hx_ledger_contract(ledger, sqlite3_column_int64(stmt, 9), &row->contract));
 }
 
-static enum fate fate_of(const struct old_row *row, struct hx_wall now)
+static enum hx_row_fate fate_of(struct old_row *row, const struct hx_ledger *ledger)
 {
-    if (!hx_op_state_is_final(row->state) || row->is_disputed)
-        return FATE_STAY;
-    if (row->state == HX_OP_EXPIRED)
-        return row->age_ms > TOMBSTONE_MS ? FATE_GO : FATE_STAY;
-    /* The mark may never come near the present, or fresh keys would be refused: a row that claims
-     * to have been used just now, or in the future, waits. */
-    bool is_behind = row->newest_ms < now.ms - DAY_MS;
-    if (row->age_ms > row->contract.row_retention_ms && is_behind)
-        return row->is_key_timed ? FATE_GO : FATE_TOMBSTONE;
-    if (row->age_ms > row->contract.payload_retention_ms && (row->has_payload || row->is_hot))
-        return FATE_LOSE_PAYLOAD;
-    bool is_window_over = row->age_ms > DAY_MS && row->age_ms > row->contract.repeat_window_ms;
-    return row->is_hot && is_window_over && !row->is_told_pending ? FATE_COOL : FATE_STAY;
+    row->judged.contract = &row->contract;
+    return hx_retention_fate(&row->judged, ledger->now.wall);
 }
 
 struct found_rows {
-    struct {
-        struct old_row row;
-        enum fate fate;
-    } due[ROWS_PER_STEP];
+    int64_t due[ROWS_PER_STEP]; /* their numbers */
     int count;
     int64_t low_water_ms; /* to be raised to; 0 = no row goes */
     int64_t after;
@@ -112,13 +79,13 @@ static int look(struct hx_sweep *sweep, struct hx_ledger *ledger, struct found_r
         found->after = row.row;
         /* Rows stand in order of creation: behind a recent one there is nothing old. */
         is_recent = ledger->now.wall.ms - row.created_ms < HOUR_MS;
-        enum fate fate = fate_of(&row, ledger->now.wall);
-        if (fate == FATE_STAY)
+        enum hx_row_fate fate = fate_of(&row, ledger);
+        if (fate == HX_ROW_STAY)
             continue;
-        found->due[found->count].row = row;
-        found->due[found->count++].fate = fate;
-        if (fate >= FATE_TOMBSTONE && row.newest_ms + 1 > found->low_water_ms)
-            found->low_water_ms = row.newest_ms + 1;
+        found->due[found->count++] = row.row;
+        int64_t low_water_ms = hx_retention_low_water(&row.judged).ms;
+        if (fate >= HX_ROW_TOMBSTONE && low_water_ms > found->low_water_ms)
+            found->low_water_ms = low_water_ms;
     }
     sqlite3_reset(stmt);
     found->has_more = looked == ROWS_PER_STEP && !is_recent;
@@ -158,27 +125,27 @@ static int expire(struct hx_ledger *ledger, const struct old_row *row)
         rc = run_on_row(ledger, HX_SQL_HISTORY_DROP, row->row);
     struct hx_record line = {.state = HX_OP_EXPIRED, .reason = HX_REASON_RETENTION};
     if (rc == 0)
-        rc = hx_row_history(ledger, row->row, &line, HX_HISTORY_RETENTION, row->state);
+        rc = hx_row_history(ledger, row->row, &line, HX_HISTORY_RETENTION, row->judged.state);
     return HX_TRACE(rc);
 }
 
-static int carry_out(struct hx_ledger *ledger, const struct old_row *row, enum fate fate,
+static int carry_out(struct hx_ledger *ledger, const struct old_row *row, enum hx_row_fate fate,
                      struct hx_aftermath *aftermath)
 {
-    int rc = fate > FATE_COOL ? drop_payloads(ledger, row, aftermath) : 0;
+    int rc = fate > HX_ROW_COOL ? drop_payloads(ledger, row, aftermath) : 0;
     if (rc < 0)
         return HX_TRACE(rc);
     switch (fate) {
-    case FATE_STAY:
+    case HX_ROW_STAY:
         return 0;
-    case FATE_COOL:
+    case HX_ROW_COOL:
         return HX_TRACE(run_on_row(ledger, HX_SQL_SWEEP_COOL, row->row));
-    case FATE_LOSE_PAYLOAD:
+    case HX_ROW_LOSE_PAYLOAD:
         rc = run_on_row(ledger, HX_SQL_SWEEP_PAYLOAD, row->row);
         return rc < 0 ? HX_TRACE(rc) : HX_TRACE(run_on_row(ledger, HX_SQL_SWEEP_COOL, row->row));
-    case FATE_TOMBSTONE:
+    case HX_ROW_TOMBSTONE:
         return HX_TRACE(expire(ledger, row));
-    case FATE_GO:
+    case HX_ROW_GO:
         rc = run_on_row(ledger, HX_SQL_HISTORY_DROP, row->row);
         return rc < 0 ? HX_TRACE(rc) : HX_TRACE(run_on_row(ledger, HX_SQL_SWEEP_DROP, row->row));
     }
@@ -189,6 +156,9 @@ static int raise_low_water(struct hx_ledger *ledger, int64_t low_water_ms)
 {
     if (low_water_ms <= ledger->meta.low_water.ms)
         return 0;
+    /* INV-18: what is committed here is what every key is compared with from now on. It never comes
+     * near the present; the statement lets it rise only, whoever raised it in the meantime. */
+    hx_assert(low_water_ms < ledger->now.wall.ms);
     int rc = hx_ledger_begin(ledger, HX_TXN_SYNCED);
     if (rc != 0)
         return HX_E_STORE;
@@ -202,12 +172,27 @@ static int raise_low_water(struct hx_ledger *ledger, int64_t low_water_ms)
     return hx_ledger_commit(ledger) == 0 ? 0 : HX_E_STORE;
 }
 
-/* Between looking and acting others may have used a row; those are left for the next round. */
-static int is_unchanged(struct hx_ledger *ledger, const struct old_row *row)
+/* Between looking and acting others may have used a row: it is judged once more, and by the
+ * mark that is committed by now (INV-18). Of a row that is not there any more nothing is asked. */
+static int carry_out_now(struct hx_ledger *ledger, int64_t number, struct hx_aftermath *aftermath)
 {
-    struct hx_row_head head;
-    int rc = hx_row_head(ledger, &row->id, &head);
-    return rc == 1 ? head.row == row->row && head.state == row->state : rc;
+    struct old_row row;
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_SWEEP_LIST);
+    if (stmt == NULL)
+        return HX_E_STORE;
+    sqlite3_bind_int64(stmt, 1, number - 1);
+    sqlite3_bind_int(stmt, 2, 1);
+    int rc = hx_ledger_step(ledger, stmt);
+    if (rc == 1)
+        rc = read_row(ledger, stmt, &row) < 0 ? HX_E_STORE : 1;
+    sqlite3_reset(stmt);
+    if (rc <= 0 || row.row != number)
+        return rc < 0 ? HX_TRACE(rc) : 0;
+    row.judged.contract = &row.contract;
+    return HX_TRACE(
+        carry_out(ledger, &row,
+                  hx_retention_fate_behind(&row.judged, ledger->now.wall, ledger->meta.low_water),
+                  aftermath));
 }
 
 static int remove_rows(struct hx_ledger *ledger, struct found_rows *found,
@@ -217,11 +202,8 @@ static int remove_rows(struct hx_ledger *ledger, struct found_rows *found,
     int rc = hx_ledger_begin(ledger, HX_TXN_SYNCED);
     if (rc != 0)
         return HX_E_STORE;
-    for (int i = 0; rc >= 0 && i < found->count; i++) {
-        rc = is_unchanged(ledger, &found->due[i].row);
-        if (rc == 1)
-            rc = carry_out(ledger, &found->due[i].row, found->due[i].fate, aftermath);
-    }
+    for (int i = 0; rc == 0 && i < found->count; i++)
+        rc = carry_out_now(ledger, found->due[i], aftermath);
     if (rc < 0) {
         hx_ledger_rollback(ledger);
         return HX_TRACE(rc);
