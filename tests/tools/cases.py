@@ -178,25 +178,26 @@ def test_style_empty_tree_is_not_green(sample):
 # --- documentation --------------------------------------------------------------------------------
 
 def invariants(changed=None, last=26):
-    rows = {n: f"| I{n} | text | – | – | – |" for n in range(1, last + 1)}
+    rows = {n: f"| I{n} | text | none: sample | none: sample | none: sample |" for n in range(1, last + 1)}
     rows.update(changed or {})
     return "| | invariant | assertion | test | mutant |\n|---|---|---|---|---|\n" + \
         "\n".join(rows.values()) + "\n"
 
 
-def docs_case(status, *parts, table=None, page="", source="", test=""):
+def docs_case(status, *parts, table=None, page="", source="", test="", mutants=""):
     def case(sample):
         sample.copy("dev")
         sample.write("docs/invariants.md", table or invariants())
         sample.write("README.md", page)
         sample.write("src/core/op.c", source)
         sample.write("tests/unit/test_op.c", test)
+        sample.write("tests/mutants/core.mutants", mutants)
         expect(sample.tool("check-docs", "."), status, *parts)
     return case
 
 
 test_docs_accepts_what_is_there = docs_case(
-    0, table=invariants({3: "| I3 | text | `INV-3` | `retry_joins` | – |"}),
+    0, table=invariants({3: "| I3 | text | `INV-3` | `retry_joins` | none: sample |"}),
     page="[a](docs/invariants.md) `src/core/` `tests/unit/test_op.c:retry_joins` `./dev test`\n",
     source="/* INV-3 */", test="static void retry_joins(void **state)")
 test_docs_broken_link = docs_case(1, "docs/none.md", page="[a](docs/none.md)\n")
@@ -204,13 +205,21 @@ test_docs_missing_path = docs_case(1, "src/core/none.c", page="`src/core/none.c`
 test_docs_missing_name_in_file = docs_case(1, "does not say", page="`tests/unit/test_op.c:none`\n")
 test_docs_unknown_command = docs_case(1, "no such command", page="`./dev dance`\n")
 test_docs_missing_tag = docs_case(
-    1, "INV-3 is nowhere", table=invariants({3: "| I3 | text | `INV-3` | – | – |"}))
+    1, "INV-3 is nowhere", table=invariants({3: "| I3 | text | `INV-3` | none: sample | none: sample |"}))
 test_docs_tag_is_a_whole_word = docs_case(
-    1, "INV-3 is nowhere", table=invariants({3: "| I3 | text | `INV-3` | – | – |"}), source="/* INV-30 */")
+    1, "INV-3 is nowhere", table=invariants({3: "| I3 | text | `INV-3` | none: sample | none: sample |"}), source="/* INV-30 */")
 test_docs_missing_test = docs_case(
-    1, "the test never_written", table=invariants({3: "| I3 | text | – | `never_written` | – |"}))
+    1, "the test never_written", table=invariants({3: "| I3 | text | none: sample | `never_written` | none: sample |"}))
 test_docs_missing_mutant = docs_case(
-    1, "the mutant never_written", table=invariants({3: "| I3 | text | – | – | `never_written` |"}))
+    1, "the mutant never_written", table=invariants({3: "| I3 | text | none: sample | none: sample | `never_written` |"}))
+test_docs_known_mutant = docs_case(
+    0, table=invariants({3: "| I3 | text | none: sample | none: sample | `odd` |"}),
+    mutants="mutant odd : I2 I3 : op\n")
+test_docs_mutant_of_another = docs_case(
+    1, "does not say that it breaks I3", mutants="mutant odd : I2 : op\n",
+    table=invariants({3: "| I3 | text | none: sample | none: sample | `odd` |"}))
+test_docs_dash = docs_case(
+    1, "I3 names no test", table=invariants({3: "| I3 | text | none: sample | – | none: sample |"}))
 test_docs_missing_row = docs_case(1, "I26 has no row", table=invariants(last=25))
 test_docs_tag_without_a_row = docs_case(1, "INV-27", source="/* INV-27 */")
 
