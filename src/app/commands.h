@@ -15,6 +15,9 @@
 /* The first word behind "--" names a server over HTTP. */
 bool hx_is_url(const char *word);
 int hx_cmd_run(int argc, char **argv);
+int hx_cmd_serve(int argc, char **argv);
+int hx_cmd_check(int argc, char **argv);
+int hx_cmd_token(int argc, char **argv);
 int hx_cmd_ops(int argc, char **argv);
 int hx_cmd_demo(int argc, char **argv);
 /* Started by a keeper, never by a person. */

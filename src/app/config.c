@@ -141,6 +141,7 @@ int hx_config_read(struct hx_config *config, const char *path, struct hx_complai
     size_t size = HX_CONFIG_BYTES_MAX + 1;
     size_t len = 0;
     struct stat info;
+    config->file = path; /* until there is a copy */
     /* Not to hang on a pipe that nobody writes into; regular files do not care. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)

@@ -106,6 +106,10 @@ int hx_config_parse(struct hx_config *config, const char *file, struct hx_span t
 /* What must hold when everything is known; adds HX_LISTEN_DEFAULT when there is no address. */
 int hx_config_check(struct hx_config *config, struct hx_complaint *complaint) HX_MUST_CHECK;
 
+/* Adds warnings about tools of which too little is said, as far as that can be known without starting
+ * a server. */
+void hx_config_advise(struct hx_config *config);
+
 /* Reads "host:port", "[::1]:port", "port" or "unix:/path" and appends it. */
 int hx_config_add_listen(struct hx_config *config, struct hx_span text, struct hx_mark mark,
                          const char *file, struct hx_complaint *complaint) HX_MUST_CHECK;
@@ -116,6 +120,9 @@ struct hx_config_upstream *hx_config_add_upstream(struct hx_config *config, stru
 bool hx_upstream_name_is_good(struct hx_span name);
 const struct hx_config_upstream *hx_config_upstream(const struct hx_config *config,
                                                     struct hx_span name);
+/* What is wrong with a URL, as a sentence without a full stop; NULL when it is good. The URL itself
+ * may hold a secret and is not repeated. */
+const char *hx_url_refusal(const char *url);
 void hx_config_warn(struct hx_config *config, struct hx_mark mark, const char *format, ...)
     HX_PRINTF(3, 4);
 

@@ -181,6 +181,10 @@ static int refuse_name(struct hx_reader *reader, const struct hx_section *sectio
     if (row)
         return hx_tree_refuse(&reader->tree, member->name_mark, "%s holds for %s in %s", row->name,
                               place_of(row->scope), section->what);
+    row = hx_setting_find(member->name);
+    if (row)
+        return hx_tree_refuse(&reader->tree, member->name_mark,
+                              "%s is written with underscores in a file", row->name);
     if (hx_setting_is_retry_word(member->name)) {
         struct hx_settings scratch;
         struct hx_complaint complaint;
@@ -316,6 +320,7 @@ int hx_read_tools(struct hx_reader *reader, const struct hx_node *value,
         struct hx_tool_rule *rule = hx_settings_rule_new(settings, tool->name);
         if (!rule)
             return hx_tree_refuse(&reader->tree, tool->name_mark, "the settings are too long");
+        rule->mark = tool->name_mark;
         for (const struct hx_node *at = tool->first; rc == 0 && at; at = at->next)
             rc = read_in_rule(reader, at, settings, rule);
         hx_settings_rule_add(settings, rule);

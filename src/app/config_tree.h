@@ -20,12 +20,6 @@
 
 #define HX_CONFIG_BYTES_MAX (1024 * 1024)
 
-/* Counted from 1, in characters; 0 = not from a file. */
-struct hx_mark {
-    int line;
-    int column;
-};
-
 enum hx_node_kind {
     HX_NODE_NOTHING, /* null, or a value left out */
     HX_NODE_TEXT,

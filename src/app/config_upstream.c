@@ -63,24 +63,29 @@ static int read_argv(struct hx_reader *reader, const struct hx_node *command,
     return 0;
 }
 
+const char *hx_url_refusal(const char *url)
+{
+    const char *scheme_end = strstr(url, "://");
+    const char *host = scheme_end ? scheme_end + 3 : url;
+    size_t host_len = strcspn(host, "/?#");
+    bool is_http = strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
+    if (!is_http || host_len == 0 || strchr(url, ' '))
+        return "url must begin with http:// or https://, name a host and have no spaces";
+    if (memchr(host, '@', host_len))
+        return "url must not hold a user name or password; put the header for it into a file and "
+               "name that by headers_file";
+    return NULL;
+}
+
 static int read_url(struct hx_reader *reader, const struct hx_node *value, const char **ret_url)
 {
     const char *url;
     int rc = hx_read_text(reader, value, "url", &url);
     if (rc != 0)
         return rc;
-    const char *scheme_end = strstr(url, "://");
-    const char *host = scheme_end ? scheme_end + 3 : url;
-    size_t host_len = strcspn(host, "/?#");
-    bool is_http = strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
-    if (!is_http || host_len == 0 || strchr(url, ' '))
-        return hx_tree_refuse(&reader->tree, value->mark,
-                              "url must begin with http:// or https://, name a host and have no "
-                              "spaces");
-    if (memchr(host, '@', host_len))
-        return hx_tree_refuse(&reader->tree, value->mark,
-                              "url must not hold a user name or password; put the header for it "
-                              "into a file and name that by headers_file");
+    const char *refusal = hx_url_refusal(url);
+    if (refusal)
+        return hx_tree_refuse(&reader->tree, value->mark, "%s", refusal);
     warn_of_variable(reader, value, "url");
     *ret_url = url;
     return 0;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "app/config.h"
 #include "app/options.h"
 #include "app/settings.h"
 
@@ -22,6 +23,9 @@ void hx_help_overview(FILE *out)
           "\n"
           "Commands\n"
           "  run     start an MCP server behind the ledger; stdio in front\n"
+          "  serve   one or many servers behind the ledger; Streamable HTTP in front\n"
+          "  check   read the configuration of serve, say what is wrong with it\n"
+          "  token   make a bearer token for callers of serve\n"
           "  ops     look into the ledger, settle what is unknown\n"
           "  demo    see it with your own eyes: real processes, really killed, in 20 seconds\n"
           "\n"
@@ -102,6 +106,14 @@ static void print_setting(FILE *out, enum hx_setting_id id)
                     hx_choice_text((enum hx_choice)choice), hx_choice_help((enum hx_choice)choice));
 }
 
+static void print_settings(FILE *out)
+{
+#define HX_SETTING_SECTION(title) fprintf(out, "\n%s\n", title);
+#define HX_SETTING(field, type, scope, initial, min, max, help)                                    \
+    print_setting(out, HX_SETTING_##field);
+#include "tables/config.def"
+}
+
 void hx_help_run(FILE *out)
 {
     fputs("Usage: hapax run [OPTION...] -- COMMAND [ARGUMENT...]\n"
@@ -139,10 +151,7 @@ void hx_help_run(FILE *out)
           "\n"
           "Options (* also in a rule; [default])\n",
           out);
-#define HX_SETTING_SECTION(title) fprintf(out, "\n%s\n", title);
-#define HX_SETTING(field, type, scope, initial, min, max, help)                                    \
-    print_setting(out, HX_SETTING_##field);
-#include "tables/config.def"
+    print_settings(out);
     fputs("\nHelp\n"
           "  --show-settings\n"
           "        start nothing; print the settings that the other options make\n"
@@ -154,5 +163,57 @@ void hx_help_run(FILE *out)
           "Exit status: 0 the client closed and all work is done; 1 the gateway itself could not\n"
           "start or go on; 2 the command line is wrong; 70 the process that does the work was\n"
           "killed (calls under way are settled when the next one starts).\n",
+          out);
+}
+
+void hx_help_serve(FILE *out)
+{
+    fputs(
+        "Usage: hapax serve [--config FILE] [OPTION...]\n"
+        "       hapax serve [OPTION...] -- COMMAND [ARGUMENT...]\n"
+        "       hapax serve [OPTION...] URL\n"
+        "\n"
+        "Serves MCP over Streamable HTTP, with the ledger between the callers and the servers\n"
+        "behind: COMMAND, which is started and spoken to on its standard input and output, the\n"
+        "one at URL, or all that FILE names (default: " HX_CONFIG_FILE_DEFAULT " here). Each\n"
+        "answers at /mcp/NAME, and all together at /mcp.\n"
+        "\n"
+        "Examples\n"
+        "  hapax serve -- npx -y @example/server\n"
+        "      one server, at http://" HX_LISTEN_DEFAULT "/mcp, for programs on this machine\n"
+        "  hapax serve --name crm --headers-file ~/.crm-headers https://crm.example/mcp\n"
+        "      a remote server that gets its secret from a file\n"
+        "  hapax serve --config hapax.yaml --listen unix:/run/hapax.sock\n"
+        "      what the file names, at another address\n"
+        "  hapax check && hapax serve\n"
+        "      look before you leap; 'hapax check' explains the file\n"
+        "\n"
+        "Who may call\n"
+        "  Without tokens everybody who reaches the address is the user who runs Hapax. So the\n"
+        "  default is this machine only, and another address is refused until the file has\n"
+        "  tokens ('hapax token' makes one) or --allow-anonymous is said.\n"
+        "\n"
+        "Where\n"
+        "  --listen ADDRESS\n"
+        "        HOST:PORT with a numeric host, a PORT of this machine, or unix:/PATH; may be\n"
+        "        given again, and replaces what the file says [" HX_LISTEN_DEFAULT "]\n"
+        "  --allowed-host NAME, --allowed-origin ORIGIN\n"
+        "        accept this Host, or a browser's Origin, besides those of the addresses\n"
+        "  --allow-anonymous\n"
+        "        other machines may call without a token\n"
+        "  --config FILE\n"
+        "        YAML, or the JSON with mcpServers that editors keep. Beside it only the ledger\n"
+        "        and log options below can be given; all others stand in the file, by the same\n"
+        "        names with underscores\n"
+        "\n"
+        "Options of the one server (* also in a --tool rule, see 'hapax run --help'; [default])\n",
+        out);
+    print_settings(out);
+    fputs("\n  --help\n"
+          "        this text\n"
+          "\nTIME is a number with ms, s, m, h or d; SIZE is in bytes or with KiB, MiB, GiB.\n"
+          "\n"
+          "Exit status: 0 ended as asked; 1 it could not start or go on; 2 the command line or\n"
+          "the configuration is wrong, nothing was started; 70 not in this build.\n",
           out);
 }

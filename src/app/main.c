@@ -17,9 +17,8 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"run", hx_cmd_run, false},
-    {"ops", hx_cmd_ops, false},
-    {"demo", hx_cmd_demo, false},
+    {"run", hx_cmd_run, false},      {"serve", hx_cmd_serve, false}, {"check", hx_cmd_check, false},
+    {"token", hx_cmd_token, false},  {"ops", hx_cmd_ops, false},     {"demo", hx_cmd_demo, false},
     {"reaper", hx_cmd_reaper, true},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))

@@ -14,31 +14,37 @@ void hx_option_name(const char *setting, char *ret_name)
             *at = '-';
 }
 
-static int refuse_option(struct hx_settings *settings, struct hx_span name,
-                         struct hx_complaint *complaint)
+enum { EXTRAS_MAX = 16 };
+
+static int refuse_option(const struct hx_option_words *words, struct hx_settings *settings,
+                         struct hx_span name, struct hx_complaint *complaint)
 {
-    const char *names[HX_SETTING_COUNT + 3];
+    const char *names[HX_SETTING_COUNT + 2 + EXTRAS_MAX];
     char option[HX_OPTION_NAME_SIZE];
+    size_t count = 0;
+    hx_assert(words->extra_count <= EXTRAS_MAX);
     for (size_t i = 0; i < HX_SETTING_COUNT; i++)
-        names[i] = hx_setting_row((enum hx_setting_id)i)->name;
-    names[HX_SETTING_COUNT] = "tool";
-    names[HX_SETTING_COUNT + 1] = "help";
-    names[HX_SETTING_COUNT + 2] = "show_settings";
+        names[count++] = hx_setting_row((enum hx_setting_id)i)->name;
+    names[count++] = "tool";
+    names[count++] = "help";
+    for (size_t i = 0; i < words->extra_count; i++)
+        names[count++] = words->extras[i].name;
     if (hx_setting_is_retry_word(name))
         return hx_settings_set(settings, name, HX_SPAN_LIT("on"), complaint);
-    const char *near = hx_nearest(name, names, HX_SETTING_COUNT + 3);
+    const char *near = hx_nearest(name, names, count);
+    int len = (int)(name.len < 80 ? name.len : 80);
     if (!near)
         return hx_complain(
             complaint,
-            "there is no option '--%.*s'. 'hapax run --help' lists all of them; options "
+            "there is no option '--%.*s'. 'hapax %s --help' lists all of them; options "
             "of the server itself stand behind '--'",
-            (int)(name.len < 80 ? name.len : 80), name.ptr);
+            len, name.ptr, words->command);
     hx_option_name(near, option);
     return hx_complain(
         complaint,
         "there is no option '--%.*s'; did you mean '%s'? Options of the server itself "
         "stand behind '--'",
-        (int)(name.len < 80 ? name.len : 80), name.ptr, option);
+        len, name.ptr, option);
 }
 
 /* Puts the option's spelling in front of what the setting said. */
@@ -54,8 +60,17 @@ static int set_option(struct hx_settings *settings, struct hx_span name, struct 
     return hx_complain(complaint, "%s%s", option, rest ? rest : inner.text);
 }
 
-static int parse_option(int argc, char **argv, int *at, struct hx_settings *settings,
-                        struct hx_complaint *complaint)
+static const struct hx_extra_option *find_extra(const struct hx_option_words *words,
+                                                struct hx_span name)
+{
+    for (size_t i = 0; i < words->extra_count; i++)
+        if (hx_name_eq(name, words->extras[i].name))
+            return &words->extras[i];
+    return NULL;
+}
+
+static int parse_option(int argc, char **argv, int *at, const struct hx_option_words *words,
+                        struct hx_settings *settings, struct hx_complaint *complaint)
 {
     struct hx_span word = hx_span_cstr(argv[*at] + 2);
     const char *equals = strchr(argv[*at], '=');
@@ -70,8 +85,11 @@ static int parse_option(int argc, char **argv, int *at, struct hx_settings *sett
             return set_option(settings, positive, HX_SPAN_LIT("off"), complaint);
         row = NULL;
     }
-    if (!row && !is_rule)
-        return refuse_option(settings, name, complaint);
+    const struct hx_extra_option *extra = row || is_rule ? NULL : find_extra(words, name);
+    if (!row && !is_rule && !extra)
+        return refuse_option(words, settings, name, complaint);
+    if (extra && extra->is_flag && !equals)
+        return extra->take(words->context, HX_SPAN_LIT("on"), complaint);
     if (row && row->type == HX_SETTING_FLAG && !equals)
         return set_option(settings, name, HX_SPAN_LIT("on"), complaint);
     struct hx_span value;
@@ -80,19 +98,23 @@ static int parse_option(int argc, char **argv, int *at, struct hx_settings *sett
     } else if (*at + 1 < argc) {
         value = hx_span_cstr(argv[++*at]);
     } else {
-        return hx_complain(complaint, "--%.*s needs a value; %s", HX_SPAN_FMT(name),
-                           is_rule ? "write --tool 'PATTERN: name=value ...'" : row->help);
+        return hx_complain(complaint, "--%.*s needs a value%s%s", HX_SPAN_FMT(name),
+                           extra ? "" : "; ",
+                           extra     ? ""
+                           : is_rule ? "write --tool 'PATTERN: name=value ...'"
+                                     : row->help);
     }
+    if (extra)
+        return extra->take(words->context, value, complaint);
     if (is_rule)
         return hx_settings_add_rule(settings, value, complaint);
     return set_option(settings, name, value, complaint);
 }
 
-int hx_options_parse(int argc, char **argv, struct hx_settings *settings, int *ret_used,
-                     struct hx_complaint *complaint)
+int hx_options_read(int argc, char **argv, const struct hx_option_words *words,
+                    struct hx_settings *settings, int *ret_used, struct hx_complaint *complaint)
 {
     int at = 1;
-    bool is_show = false;
     for (; at < argc; at++) {
         const char *word = argv[at];
         if (strcmp(word, "--") == 0) {
@@ -101,22 +123,39 @@ int hx_options_parse(int argc, char **argv, struct hx_settings *settings, int *r
         }
         if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
             return HX_OPTIONS_HELP;
-        if (strcmp(word, "--show-settings") == 0) {
-            is_show = true;
-            continue;
-        }
         if (word[0] != '-')
             break;
         if (word[1] != '-')
             return hx_complain(complaint,
                                "'%s' is no option: all options have two dashes and a full name. "
-                               "'hapax run --help' lists them; the server's own stand behind '--'",
-                               word);
-        int rc = parse_option(argc, argv, &at, settings, complaint);
+                               "'hapax %s --help' lists them; the server's own stand behind '--'",
+                               word, words->command);
+        int rc = parse_option(argc, argv, &at, words, settings, complaint);
         if (rc != 0)
             return rc;
     }
     *ret_used = at;
-    int rc = hx_settings_check(settings, complaint);
+    return 0;
+}
+
+static int take_show(void *context, struct hx_span value, struct hx_complaint *complaint)
+{
+    bool *is_show = context;
+    if (!hx_span_eq_cstr(value, "on"))
+        return hx_complain(complaint, "--show-settings takes no value");
+    *is_show = true;
+    return 0;
+}
+
+int hx_options_parse(int argc, char **argv, struct hx_settings *settings, int *ret_used,
+                     struct hx_complaint *complaint)
+{
+    static const struct hx_extra_option extras[] = {{"show_settings", true, take_show}};
+    bool is_show = false;
+    const struct hx_option_words words = {
+        .command = "run", .extras = extras, .extra_count = 1, .context = &is_show};
+    int rc = hx_options_read(argc, argv, &words, settings, ret_used, complaint);
+    if (rc == 0)
+        rc = hx_settings_check(settings, complaint);
     return rc == 0 && is_show ? HX_OPTIONS_SHOW : rc;
 }

@@ -22,4 +22,24 @@ int hx_options_parse(int argc, char **argv, struct hx_settings *settings, int *r
 #define HX_OPTION_NAME_SIZE 48
 void hx_option_name(const char *setting, char *ret_name);
 
+/* An option that is no setting. */
+struct hx_extra_option {
+    const char *name; /* with underscores */
+    bool is_flag;     /* its value is then on or off */
+    int (*take)(void *context, struct hx_span value, struct hx_complaint *complaint);
+};
+
+/* Another command with the same options, and some of its own. */
+struct hx_option_words {
+    const char *command; /* "serve" */
+    const struct hx_extra_option *extras;
+    size_t extra_count;
+    void *context; /* for their `take` */
+};
+
+/* As hx_options_parse, but nothing is checked. */
+int hx_options_read(int argc, char **argv, const struct hx_option_words *words,
+                    struct hx_settings *settings, int *ret_used,
+                    struct hx_complaint *complaint) HX_MUST_CHECK;
+
 #endif

@@ -54,6 +54,7 @@ int hx_complain(struct hx_complaint *complaint, const char *format, ...)
     va_start(args, format);
     vsnprintf(complaint->text, sizeof(complaint->text), format, args);
     va_end(args);
+    complaint->mark = (struct hx_mark){0, 0};
     return 1;
 }
 

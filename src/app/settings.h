@@ -122,10 +122,17 @@ struct hx_tool_settings {
 #undef HX_FIELD_TOOL
 };
 
+/* Where something stands in a file: counted from 1, in characters; 0 = not in a file. */
+struct hx_mark {
+    int line;
+    int column;
+};
+
 /* One --tool rule. */
 struct hx_tool_rule {
     struct hx_tool_rule *next; /* weakest first */
     const char *pattern;
+    struct hx_mark mark; /* where it stands in a file */
     bool is_exact;
     size_t prefix_len; /* literal bytes before the first * or ? */
     struct hx_tool_settings values;
@@ -161,6 +168,7 @@ struct hx_setting_row {
 /* What was wrong and what to do, for a person. */
 struct hx_complaint {
     char text[1024];
+    struct hx_mark mark; /* of the rule that a check is about */
 };
 
 /* Writes the sentence and returns 1. */

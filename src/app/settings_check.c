@@ -128,6 +128,25 @@ static int check_times(const struct hx_tool_settings *tool, const char *who,
     return 0;
 }
 
+/* A call that comes again after its row is gone would run again. */
+static int check_retention(const struct hx_tool_settings *tool, const char *who,
+                           struct hx_complaint *complaint)
+{
+    char one[HX_NUMBER_TEXT_SIZE];
+    char two[HX_NUMBER_TEXT_SIZE];
+    bool is_window = tool->retry_horizon < tool->repeat_window;
+    int64_t horizon = is_window ? tool->repeat_window : tool->retry_horizon;
+    if (tool->row_retention >= 4 * horizon)
+        return 0;
+    hx_duration_format(tool->row_retention, one);
+    hx_duration_format(horizon, two);
+    return hx_complain(
+        complaint,
+        "%s: row_retention=%s is less than four times %s=%s: a call that is repeated "
+        "late would not be recognised and could happen twice. Raise row_retention",
+        who, one, is_window ? "repeat_window" : "retry_horizon", two);
+}
+
 static int check_tool(const struct hx_tool_settings *tool, const char *who,
                       const struct hx_tool_settings *said, struct hx_complaint *complaint)
 {
@@ -136,6 +155,8 @@ static int check_tool(const struct hx_tool_settings *tool, const char *who,
         rc = check_key(tool, who, complaint);
     if (rc == 0)
         rc = check_times(tool, who, complaint);
+    if (rc == 0)
+        rc = check_retention(tool, who, complaint);
     if (rc == 0 && tool->class == HX_CHOICE_class_READ_ONLY &&
         tool->approval.kind != HX_APPROVAL_NEVER)
         rc = hx_complain(
@@ -158,6 +179,8 @@ int hx_settings_check(const struct hx_settings *settings, struct hx_complaint *c
         struct hx_tool_settings tool = hx_settings_for_tool(settings, hx_span_cstr(rule->pattern));
         snprintf(who, sizeof(who), "tool '%.150s'", rule->pattern);
         rc = check_tool(&tool, who, &rule->values, complaint);
+        if (rc != 0)
+            complaint->mark = rule->mark;
     }
     if (rc == 0 && settings->let_caller_decide)
         rc = hx_complain(complaint, "let_caller_decide needs the tool hapax_resolve, which this "

@@ -378,7 +378,7 @@ static void what_is_shown_can_be_set(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct hx_settings settings;
-        struct hx_complaint complaint = {""};
+        struct hx_complaint complaint = {.text = ""};
         struct hx_buf text;
         hx_settings_init(&settings);
         int rc = hx_settings_set(&settings, hx_span_cstr(rows[i].name), hx_span_cstr(rows[i].text),

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a careful operator would want to be told of a configuration that is good.
+ *
+ * No server is started for it, so nothing is said of tools that no rule names: they may all be
+ * readers.
+ */
+#include "app/config.h"
+
+#include <string.h>
+
+/* Something is said that lets a lost answer be dealt with, or that this tool has nothing of it. An
+ * explicit class=opaque is the operator's word too. */
+static bool is_covered(const struct hx_tool_settings *tool)
+{
+    return hx_tool_settings_declares(tool, HX_SETTING_class) || tool->key_argument ||
+           tool->inject_key || tool->repeat == HX_CHOICE_repeat_REQUIRE_KEY;
+}
+
+static const struct hx_tool_rule *covered_rule(const struct hx_settings *settings)
+{
+    for (const struct hx_tool_rule *rule = settings->rules; rule; rule = rule->next) {
+        struct hx_tool_settings tool = hx_settings_for_tool(settings, hx_span_cstr(rule->pattern));
+        if (tool.class == HX_CHOICE_class_KEYED)
+            return rule;
+    }
+    return NULL;
+}
+
+void hx_config_advise(struct hx_config *config)
+{
+    for (size_t i = 0; i < config->upstream_count; i++) {
+        const struct hx_config_upstream *upstream = &config->upstreams[i];
+        const struct hx_tool_rule *sibling = covered_rule(&upstream->settings);
+        for (const struct hx_tool_rule *rule = upstream->settings.rules; rule; rule = rule->next) {
+            struct hx_tool_settings tool =
+                hx_settings_for_tool(&upstream->settings, hx_span_cstr(rule->pattern));
+            if (is_covered(&tool))
+                continue;
+            hx_config_warn(config, rule->mark,
+                           "upstream '%s': nothing says what may be done with a lost answer of "
+                           "'%.100s'%s%.100s%s. If it writes, give it a class (idempotent, keyed "
+                           "with effect_key, or opaque for: never send again) or a place for a key "
+                           "(inject_key); if it only reads, class: read_only",
+                           upstream->name, rule->pattern, sibling ? ", while '" : "",
+                           sibling ? sibling->pattern : "", sibling ? "' takes a key" : "");
+        }
+    }
+}
