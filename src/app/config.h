@@ -106,8 +106,8 @@ int hx_config_parse(struct hx_config *config, const char *file, struct hx_span t
 /* What must hold when everything is known; adds HX_LISTEN_DEFAULT when there is no address. */
 int hx_config_check(struct hx_config *config, struct hx_complaint *complaint) HX_MUST_CHECK;
 
-/* Adds warnings about tools of which too little is said, as far as that can be known without starting
- * a server. */
+/* Adds warnings about tools of which too little is said, as far as that can be known without
+ * starting a server. */
 void hx_config_advise(struct hx_config *config);
 
 /* Reads "host:port", "[::1]:port", "port" or "unix:/path" and appends it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The configuration under arbitrary bytes: it is read or refused, with a sentence that names a place
- * in the file and holds no control byte; reading it again gives the same.
+ * The configuration under arbitrary bytes: it is read or refused, with a sentence that names the
+ * file and holds no control byte; reading it again gives the same.
  */
 #include "app/config.h"
 #include "tests/fuzz/fuzz.h"

@@ -544,8 +544,7 @@ static size_t warning_count(const struct hx_config *config)
     return count;
 }
 
-/* One tool forgot what its siblings have (field case 11); variables are not what they are elsewhere.
- */
+/* One tool forgot what its siblings have (field case 11); and ${X} is not what it is elsewhere. */
 static void advice(void **state)
 {
     struct hx_config config;
