@@ -97,6 +97,24 @@ struct hx_store_request *kept_get_resume(struct hx_store *store, const struct hx
     return world_run(store, request);
 }
 
+void kept_claim_with_stream(struct hx_store *store, const struct hx_record *record,
+                            const struct hx_store_stream *stream, enum hx_store_result *ret_claim,
+                            enum hx_store_result *ret_stream)
+{
+    struct hx_store_request *claim = hx_store_request_new(HX_STORE_INSERT, NULL);
+    struct hx_store_request *put = hx_store_request_new(HX_STORE_STREAM_PUT, NULL);
+    claim->record = *record;
+    put->stream = *stream;
+    store->ops->submit(store, claim);
+    store->ops->submit(store, put);
+    store->ops->flush(store);
+    for (int i = 0; i < 2; i++) {
+        struct hx_store_request *request = world_take(store);
+        *(request == claim ? ret_claim : ret_stream) = request->result;
+        hx_store_request_free(request);
+    }
+}
+
 void assert_kept_at(struct hx_store_request *request, enum hx_store_result expected,
                     const char *file, int line)
 {

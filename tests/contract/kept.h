@@ -27,6 +27,11 @@ struct hx_store_request *kept_put_resume(struct hx_store *store,
                                          const struct hx_store_resume *resume);
 struct hx_store_request *kept_get_resume(struct hx_store *store, const struct hx_id *op);
 
+/* A claim and its stream in one flush. Waits for both and gives their results. */
+void kept_claim_with_stream(struct hx_store *store, const struct hx_record *record,
+                            const struct hx_store_stream *stream, enum hx_store_result *ret_claim,
+                            enum hx_store_result *ret_stream);
+
 /* Asserts the result and frees the request. */
 void assert_kept_at(struct hx_store_request *request, enum hx_store_result expected,
                     const char *file, int line);

@@ -4,6 +4,7 @@
  * ledger is opened again. What was told stays true, no outcome that was kept is lost, a second
  * crash inside the recovery changes nothing, and the file verifies.
  */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,11 +18,14 @@
 
 #include <cmocka.h>
 
+#include <sqlite3.h>
+
 #include "adapter/store_sqlite/inspect.h"
 #include "adapter/store_sqlite/retention.h"
 #include "base/alloc.h"
 #include "base/crash.h"
 #include "base/fault.h"
+#include "kept.h"
 #include "world.h"
 
 enum { SMALL, LARGE, SPOOLED, SPOOLED_LARGE, OPS };
@@ -31,9 +35,13 @@ enum { VISITS_MAX = 200 };
 struct shared {
     struct {
         struct hx_id id;
+        bool is_in_session; /* of its own; its stream comes with the claim */
         bool is_inserted;
+        bool is_resumable;
         bool is_kept; /* the outcome was told to be durable, in the row or in the spool */
     } ops[OPS];
+    bool is_ending; /* the session of SMALL */
+    bool is_ended;
     bool is_swept;
 };
 
@@ -59,12 +67,38 @@ static void must_be_done(struct hx_store_request *request)
     hx_store_request_free(request);
 }
 
+static void claim(struct hx_store *store, const struct hx_record *record,
+                  const struct hx_store_session *session, bool is_marked_after)
+{
+    struct hx_store_stream stream = kept_stream(session, record, "a");
+    enum hx_store_result claimed = HX_STORE_DONE, streamed = HX_STORE_DONE;
+    if (is_marked_after) {
+        must_be_done(world_claim(store, record));
+        must_be_done(kept_put_stream(store, &stream));
+        return;
+    }
+    kept_claim_with_stream(store, record, &stream, &claimed, &streamed);
+    hx_assert(claimed == HX_STORE_DONE && streamed == HX_STORE_DONE);
+}
+
+static struct hx_store_resume resume_of(const struct shared *shared, unsigned op)
+{
+    return (struct hx_store_resume){
+        .op = shared->ops[op].id, .attempt = 1, .text = HX_SPAN_LIT("{\"event\":\"1\"}")};
+}
+
 static void live(struct world *world, struct hx_store *store, struct shared *shared, unsigned op)
 {
     struct hx_record record = world_record(world, 0, op);
+    struct hx_store_session session = kept_session(world, op);
     shared->ops[op].id = record.id;
-    must_be_done(op == LARGE ? world_claim(store, &record) : world_insert(store, &record));
+    must_be_done(kept_put_session(store, &session));
+    shared->ops[op].is_in_session = true;
+    claim(store, &record, &session, op == LARGE);
     shared->ops[op].is_inserted = true;
+    struct hx_store_resume resume = resume_of(shared, op);
+    must_be_done(kept_put_resume(store, &resume));
+    shared->ops[op].is_resumable = true;
     if (op == SMALL)
         must_be_done(world_mark(world, store, &record));
     struct hx_record next = settled(world, &record, op == LARGE || op == SPOOLED_LARGE);
@@ -104,6 +138,10 @@ static _Noreturn void child(struct world *world, struct shared *shared)
     struct hx_store *store = world_open(world, 0);
     for (unsigned op = 0; op < SPOOLED; op++)
         live(world, store, shared, op);
+    struct hx_store_session session = kept_session(world, SMALL);
+    shared->is_ending = true;
+    must_be_done(kept_end(store, &session.key));
+    shared->is_ended = true;
     /* One outcome stays in the spool of a dead process, the other is committed by its own. */
     live(world, store, shared, SPOOLED);
     world_kill(world, 0);
@@ -161,11 +199,30 @@ static void assert_verifies(struct world *world)
     hx_inspect_close(inspect);
 }
 
+static void assert_kept_true_to(struct world *world, struct hx_store *store,
+                                const struct shared *shared, unsigned op)
+{
+    struct hx_store_session session = kept_session(world, op);
+    struct hx_store_resume resume = resume_of(shared, op);
+    bool may_be_gone = op == SMALL && shared->is_ending;
+    bool is_gone = op == SMALL && shared->is_ended;
+    enum hx_store_result expected = is_gone ? HX_STORE_STALE : HX_STORE_DONE;
+    if (shared->is_swept)
+        return;
+    if (shared->ops[op].is_in_session && may_be_gone == is_gone)
+        assert_kept(kept_get_session(store, &session.key), expected);
+    if (shared->ops[op].is_inserted && may_be_gone == is_gone)
+        assert_kept(kept_get_stream(store, &session.key, HX_SPAN_LIT("a")), expected);
+    if (shared->ops[op].is_resumable)
+        assert_resume_is(store, &resume);
+}
+
 static void assert_true_to(struct world *world, const struct shared *shared)
 {
     struct hx_store *store = world_open(world, 0);
     assert_null(store->ops->refusal(store));
     for (unsigned op = 0; op < OPS; op++) {
+        assert_kept_true_to(world, store, shared, op);
         if (!shared->ops[op].is_inserted)
             continue;
         struct hx_store_request *request = world_find_id(store, &shared->ops[op].id);
@@ -242,9 +299,65 @@ static void every_point_every_visit(void **state)
     }
 }
 
+static void copy_fixture(struct world *world, const char *name)
+{
+    char bytes[65536], path[512];
+    snprintf(path, sizeof(path), "%s/%s", HX_FIXTURES, name);
+    int in = open(path, O_RDONLY | O_CLOEXEC);
+    int out = open(world->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(in >= 0 && out >= 0);
+    for (ssize_t len; (len = read(in, bytes, sizeof(bytes))) > 0;)
+        assert_int_equal(write(out, bytes, (size_t)len), len);
+    close(in);
+    close(out);
+}
+
+/* While nobody else uses it. */
+static int number_in(struct world *world, const char *sql)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *stmt = NULL;
+    assert_int_equal(sqlite3_open(world->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+    int number = sqlite3_column_int(stmt, 0);
+    sqlite3_finalize(stmt);
+    sqlite3_close(db);
+    return number;
+}
+
+/* A ledger of format 1 whose migration is killed is one of format 1 or 2, and nothing between. */
+static void a_killed_migration_is_whole_or_not_there(void **state)
+{
+    static const struct {
+        const char *at;
+        int version;
+    } cases[] = {{"migrate-before-commit", 1}, {"commit-before", 2}, {"migrate-after-commit", 2}};
+    if (hx_crash_point_count() == 0)
+        skip();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct world *world = world_new(WORLD_SQLITE);
+        struct shared *shared =
+            mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        copy_fixture(world, "version-1.db");
+        assert_int_equal(number_in(world, "PRAGMA user_version"), 1);
+        assert_true(crashes(world, shared, cases[i].at));
+        assert_int_equal(number_in(world, "PRAGMA user_version"), cases[i].version);
+        assert_int_equal(number_in(world, "SELECT count(*) FROM sqlite_master WHERE name IN"
+                                          " ('session', 'stream', 'resume', 'op_gone')"),
+                         cases[i].version == 1 ? 0 : 4);
+        assert_int_equal(number_in(world, "SELECT count(*) FROM op"), 4);
+        assert_verifies(world);
+        assert_int_equal(number_in(world, "PRAGMA user_version"), 2);
+        munmap(shared, sizeof(*shared));
+        world_free(world);
+    }
+}
+
 int main(void)
 {
     memset(large, 'l', sizeof(large));
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_point_every_visit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_point_every_visit),
+                                       cmocka_unit_test(a_killed_migration_is_whole_or_not_there)};
     return cmocka_run_group_tests_name("store crashes", tests, NULL, NULL);
 }

@@ -14,8 +14,12 @@
 
 #include <cmocka.h>
 
+#include <sqlite3.h>
+
 #include "adapter/store_sqlite/inspect.h"
 #include "base/fault.h"
+#include "faulty_vfs.h"
+#include "kept.h"
 #include "records.h"
 #include "world.h"
 
@@ -82,16 +86,53 @@ static struct hx_record fixed_record(struct world *world, unsigned number)
 
 enum { FIXED_COUNT = 4 };
 
+static struct hx_store_resume fixed_resume(const struct hx_record *record)
+{
+    return (struct hx_store_resume){
+        .op = record->id, .attempt = 3, .text = HX_SPAN_LIT("{\"event\":\"1\"}")};
+}
+
+/* What format 2 brought: a session, with a stream and a resume point for each operation. */
+static void put_kept(struct world *world, struct hx_store *store)
+{
+    struct hx_store_session session = kept_session(world, 0);
+    static const char *const names[FIXED_COUNT] = {"a", "b", "c", "d"};
+    assert_kept(kept_put_session(store, &session), HX_STORE_DONE);
+    for (unsigned i = 0; i < FIXED_COUNT; i++) {
+        struct hx_record record = fixed_record(world, i);
+        struct hx_store_stream stream = kept_stream(&session, &record, names[i]);
+        struct hx_store_resume resume = fixed_resume(&record);
+        assert_kept(kept_put_stream(store, &stream), HX_STORE_DONE);
+        assert_kept(kept_put_resume(store, &resume), HX_STORE_DONE);
+    }
+}
+
+static void check_kept(struct world *world, struct hx_store *store)
+{
+    struct hx_store_session session = kept_session(world, 0);
+    static const char *const names[FIXED_COUNT] = {"a", "b", "c", "d"};
+    struct hx_store_request *got = kept_get_session(store, &session.key);
+    assert_int_equal(got->result, HX_STORE_DONE);
+    assert_sessions_equal(&got->session, &session);
+    hx_store_request_free(got);
+    for (unsigned i = 0; i < FIXED_COUNT; i++) {
+        struct hx_record record = fixed_record(world, i);
+        struct hx_store_stream stream = kept_stream(&session, &record, names[i]);
+        struct hx_store_resume resume = fixed_resume(&record);
+        assert_stream_is(store, &stream);
+        assert_resume_is(store, &resume);
+    }
+}
+
 static void write_fixture(const char *path)
 {
     struct world *world = world_new(WORLD_SQLITE);
     struct hx_store *store = world_open(world, 0);
     for (unsigned i = 0; i < FIXED_COUNT; i++) {
         struct hx_record record = fixed_record(world, i);
-        struct hx_store_request *request = world_insert(store, &record);
-        assert_int_equal(request->result, HX_STORE_DONE);
-        hx_store_request_free(request);
+        assert_kept(world_insert(store, &record), HX_STORE_DONE);
     }
+    put_kept(world, store);
     world_close(world, 0);
     copy_file(world->path, path);
     world_free(world);
@@ -103,14 +144,8 @@ static void hear(void *context, bool is_problem, const char *text)
         print_error("verify: %s\n", text);
 }
 
-static void version_1_is_read(void **state)
+static void check_rows(struct world *world, struct hx_store *store)
 {
-    const char *wanted = getenv("HAPAX_WRITE_FIXTURE");
-    if (wanted != NULL)
-        write_fixture(wanted);
-    struct world *world = world_new(WORLD_SQLITE);
-    copy_file(HX_FIXTURES "/version-1.db", world->path);
-    struct hx_store *store = world_open(world, 0);
     for (unsigned i = 0; i < FIXED_COUNT; i++) {
         struct hx_record expected = fixed_record(world, i);
         struct hx_store_request *request = world_find_id(store, &expected.id);
@@ -119,24 +154,170 @@ static void version_1_is_read(void **state)
         assert_int_equal(request->records[0].owner_fact, HX_OWNER_DEAD);
         hx_store_request_free(request);
     }
-    struct hx_record fresh = world_record(world, 0, 100);
-    struct hx_store_request *request = world_insert(store, &fresh);
-    assert_int_equal(request->result, HX_STORE_DONE);
-    hx_store_request_free(request);
-    world_close(world, 0);
+}
+
+static void assert_verifies(struct world *world, unsigned rows)
+{
     struct hx_inspect *inspect = NULL;
     struct hx_verify_report report;
     struct hx_verify_listener listener = {.finding = hear};
+    struct hx_inspect_facts facts;
     assert_int_equal(hx_inspect_open(&world->options, &inspect), 0);
     assert_int_equal(hx_inspect_verify(inspect, &listener, &report), 0);
     assert_int_equal(report.problems, 0);
-    assert_int_equal(report.rows, FIXED_COUNT + 1);
+    assert_int_equal(report.rows, rows);
+    assert_int_equal(hx_inspect_facts(inspect, &facts), 0);
+    assert_int_equal(facts.schema_version, 2);
     hx_inspect_close(inspect);
+}
+
+/* Reads everything in the fixture, and works on. */
+static void read_version(const char *fixture, bool has_kept)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    copy_file(fixture, world->path);
+    struct hx_store *store = world_open(world, 0);
+    check_rows(world, store);
+    if (has_kept)
+        check_kept(world, store);
+    struct hx_record fresh = world_record(world, 0, 100);
+    assert_kept(world_insert(store, &fresh), HX_STORE_DONE);
+    put_kept(world, store);
+    check_kept(world, store);
+    world_close(world, 0);
+    assert_verifies(world, FIXED_COUNT + 1);
+    world_free(world);
+}
+
+static void version_1_is_read(void **state)
+{
+    read_version(HX_FIXTURES "/version-1.db", false);
+}
+
+static void version_2_is_read(void **state)
+{
+    const char *wanted = getenv("HAPAX_WRITE_FIXTURE");
+    if (wanted != NULL)
+        write_fixture(wanted);
+    read_version(HX_FIXTURES "/version-2.db", true);
+}
+
+/* `hapax ops` may be the first that meets an older ledger. */
+static void an_inspection_brings_it_up_to_date(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    copy_file(HX_FIXTURES "/version-1.db", world->path);
+    assert_verifies(world, FIXED_COUNT);
+    world_free(world);
+}
+
+/* The disk fails in the middle of it: the ledger is refused, and whole the next time. */
+static void fail_each(enum faulty_op op)
+{
+    bool was_reached = true;
+    unsigned long n = 0, refused = 0;
+    while (was_reached) {
+        struct world *world = world_new(WORLD_SQLITE);
+        struct hx_store *store = NULL;
+        copy_file(HX_FIXTURES "/version-1.db", world->path);
+        world->options.vfs_name = FAULTY_VFS_NAME;
+        faulty_vfs_arm(op, ++n, 1);
+        int rc = hx_store_sqlite_open(&world->options, &store);
+        was_reached = faulty_vfs_has_struck();
+        faulty_vfs_arm(op, 0, 0);
+        if (rc == 0) {
+            store->ops->close(store);
+        } else {
+            refused++;
+            assert_non_null(strstr(hx_fault_last()->text, world->path));
+        }
+        store = world_open(world, 0);
+        check_rows(world, store);
+        put_kept(world, store);
+        world_close(world, 0);
+        assert_verifies(world, FIXED_COUNT);
+        world_free(world);
+    }
+    assert_true(refused > 0);
+}
+
+static void a_failing_disk_leaves_it_as_it_was(void **state)
+{
+    fail_each(FAULTY_WRITE);
+    fail_each(FAULTY_FULL);
+    fail_each(FAULTY_SYNC);
+}
+
+static void run_sql(sqlite3 *db, const char *sql)
+{
+    int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
+    if (code != SQLITE_OK)
+        print_error("%s: %s\n", sql, sqlite3_errmsg(db));
+    assert_int_equal(code, SQLITE_OK);
+}
+
+/* A process of version 1 had the ledger open when one of version 2 came. It goes on with the
+ * statements that it had prepared, knows nothing of the new tables, and what belongs to a row that
+ * its retention takes goes all the same. */
+static void an_older_process_goes_on_beside_us(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    sqlite3 *older = NULL;
+    sqlite3_stmt *repeat = NULL, *drop = NULL, *lose = NULL;
+    copy_file(HX_FIXTURES "/version-1.db", world->path);
+    assert_int_equal(sqlite3_open(world->path, &older), SQLITE_OK);
+    sqlite3_busy_timeout(older, 5000);
+    run_sql(older, "PRAGMA journal_mode = WAL");
+    sqlite3_prepare_v2(older, "UPDATE op SET repeats = 77 WHERE row = 1", -1, &repeat, NULL);
+    sqlite3_prepare_v2(older, "DELETE FROM op WHERE row = 2", -1, &drop, NULL);
+    sqlite3_prepare_v2(older,
+                       "UPDATE op SET arguments_place = iif(arguments_place = 0, 0, 4), arguments ="
+                       " NULL, outcome_place = iif(outcome_place = 0, 0, 4), outcome = NULL,"
+                       " outcome_blob = 0 WHERE row = 3",
+                       -1, &lose, NULL);
+    struct hx_store *store = world_open(world, 0);
+    put_kept(world, store);
+    assert_int_equal(sqlite3_step(repeat), SQLITE_DONE);
+    assert_int_equal(sqlite3_step(drop), SQLITE_DONE);
+    assert_int_equal(sqlite3_step(lose), SQLITE_DONE);
+    sqlite3_finalize(repeat);
+    sqlite3_finalize(drop);
+    sqlite3_finalize(lose);
+    struct hx_store_session session = kept_session(world, 0);
+    static const struct {
+        const char *name;
+        enum hx_store_result expected;
+    } streams[FIXED_COUNT] = {
+        {"a", HX_STORE_DONE}, {"b", HX_STORE_STALE}, {"c", HX_STORE_STALE}, {"d", HX_STORE_DONE}};
+    for (unsigned i = 0; i < FIXED_COUNT; i++) {
+        struct hx_record record = fixed_record(world, i);
+        assert_kept(kept_get_stream(store, &session.key, hx_span_cstr(streams[i].name)),
+                    streams[i].expected);
+        assert_kept(kept_get_resume(store, &record.id), streams[i].expected);
+    }
+    struct hx_record first = fixed_record(world, 0);
+    struct hx_store_request *found = world_find_id(store, &first.id);
+    assert_int_equal(found->records[0].record.repeats, 77);
+    hx_store_request_free(found);
+    /* The row's number may be given again; what is put there is not what was there. */
+    run_sql(older, "DELETE FROM op WHERE row = 4");
+    struct hx_record next = world_record(world, 0, 100);
+    assert_kept(world_insert(store, &next), HX_STORE_DONE);
+    assert_kept(kept_get_stream(store, &session.key, HX_SPAN_LIT("d")), HX_STORE_STALE);
+    assert_kept(kept_get_resume(store, &next.id), HX_STORE_STALE);
+    sqlite3_close(older);
     world_free(world);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(version_1_is_read)};
+    faulty_vfs_register();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(version_1_is_read),
+        cmocka_unit_test(version_2_is_read),
+        cmocka_unit_test(an_inspection_brings_it_up_to_date),
+        cmocka_unit_test(a_failing_disk_leaves_it_as_it_was),
+        cmocka_unit_test(an_older_process_goes_on_beside_us),
+    };
     return cmocka_run_group_tests_name("store format", tests, NULL, NULL);
 }

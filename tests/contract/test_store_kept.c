@@ -101,8 +101,8 @@ static void an_ended_session_is_gone_with_its_streams(void **state)
     struct hx_store *other = world_open(world, 1);
     struct hx_store_session session = kept_session(world, 1), neighbour = kept_session(world, 2);
     struct hx_record record = world_record(world, 0, 1);
-    assert_kept(kept_put_session(store, &session), HX_STORE_DONE);
     assert_kept(kept_put_session(store, &neighbour), HX_STORE_DONE);
+    assert_kept(kept_put_session(store, &session), HX_STORE_DONE);
     assert_kept(world_insert(store, &record), HX_STORE_DONE);
     struct hx_store_stream stream = kept_stream(&session, &record, "a");
     assert_kept(kept_put_stream(store, &stream), HX_STORE_DONE);

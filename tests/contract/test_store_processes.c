@@ -22,11 +22,22 @@
 #include "adapter/store_sqlite/inspect.h"
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "kept.h"
 #include "world.h"
 
 enum { OPS_MAX = 65536, WORKERS_MAX = 4 };
 
-enum stage { STAGE_NONE, STAGE_BEGUN, STAGE_INSERTED, STAGE_MARKED, STAGE_SETTLED };
+enum stage {
+    STAGE_NONE,
+    STAGE_BEGUN,
+    STAGE_SESSION,  /* its session is kept */
+    STAGE_INSERTED, /* with its stream */
+    STAGE_MARKED,
+    STAGE_RESUMABLE,
+    STAGE_SETTLED,
+    STAGE_ENDING, /* its session may be gone */
+    STAGE_ENDED
+};
 
 struct shared {
     _Atomic uint32_t next;
@@ -52,6 +63,29 @@ static bool ended_done(struct hx_store_request *request)
     return is_done;
 }
 
+/* Each operation has a session of its own. */
+static struct hx_store_session session_of(struct world *world, uint32_t number)
+{
+    struct hx_store_session session = kept_session(world, 0);
+    memcpy(&session.key, &number, sizeof(number));
+    return session;
+}
+
+static struct hx_store_resume resume_of(const struct hx_id *id)
+{
+    return (struct hx_store_resume){
+        .op = *id, .attempt = 1, .text = HX_SPAN_LIT("{\"event\":\"1\"}")};
+}
+
+static bool claim(struct hx_store *store, const struct hx_record *record,
+                  const struct hx_store_session *session)
+{
+    struct hx_store_stream stream = kept_stream(session, record, "a");
+    enum hx_store_result claimed, streamed;
+    kept_claim_with_stream(store, record, &stream, &claimed, &streamed);
+    return claimed == HX_STORE_DONE && streamed == HX_STORE_DONE;
+}
+
 static void live(struct test *test, struct hx_store *store)
 {
     struct world *world = test->world;
@@ -63,12 +97,20 @@ static void live(struct test *test, struct hx_store *store)
     record.identity = hx_record_identity(world->hasher, &record, false);
     test->shared->ops[number].id = record.id;
     test->shared->ops[number].stage = STAGE_BEGUN;
-    if (!ended_done(world_insert(store, &record)))
+    struct hx_store_session session = session_of(world, number);
+    if (!ended_done(kept_put_session(store, &session)))
+        return;
+    test->shared->ops[number].stage = STAGE_SESSION;
+    if (!claim(store, &record, &session))
         return;
     test->shared->ops[number].stage = STAGE_INSERTED;
     if (!ended_done(world_mark(world, store, &record)))
         return;
     test->shared->ops[number].stage = STAGE_MARKED;
+    struct hx_store_resume resume = resume_of(&record.id);
+    if (!ended_done(kept_put_resume(store, &resume)))
+        return;
+    test->shared->ops[number].stage = STAGE_RESUMABLE;
     static char bytes[HX_STORE_INLINE_MAX + 10];
     memset(bytes, 'r', sizeof(bytes));
     size_t len = number % 50 == 0 ? sizeof(bytes) : number % 10 == 0 ? 5000 : 300;
@@ -86,6 +128,11 @@ static void live(struct test *test, struct hx_store *store)
     (void)!write(test->progress[1], "x", 1);
     (void)ended_done(
         world_touch(store, &record.id, (struct hx_store_touch){.add_sent = 1, .cool = true}));
+    if (number % 3 != 0)
+        return;
+    test->shared->ops[number].stage = STAGE_ENDING;
+    if (ended_done(kept_end(store, &session.key)))
+        test->shared->ops[number].stage = STAGE_ENDED;
 }
 
 static _Noreturn void worker(struct test *test)
@@ -133,6 +180,21 @@ static void hear(void *context, bool is_problem, const char *text)
         print_error("verify: %s\n", text);
 }
 
+static void check_kept(struct test *test, struct hx_store *store, uint32_t number)
+{
+    int stage = test->shared->ops[number].stage;
+    struct hx_store_session session = session_of(test->world, number);
+    struct hx_store_resume resume = resume_of(&test->shared->ops[number].id);
+    if (stage >= STAGE_SESSION && stage != STAGE_ENDING)
+        assert_kept(kept_get_session(store, &session.key),
+                    stage == STAGE_ENDED ? HX_STORE_STALE : HX_STORE_DONE);
+    if (stage >= STAGE_INSERTED && stage != STAGE_ENDING)
+        assert_kept(kept_get_stream(store, &session.key, HX_SPAN_LIT("a")),
+                    stage == STAGE_ENDED ? HX_STORE_STALE : HX_STORE_DONE);
+    if (stage >= STAGE_RESUMABLE)
+        assert_resume_is(store, &resume);
+}
+
 static void check(struct test *test)
 {
     struct world *world = test->world;
@@ -141,6 +203,7 @@ static void check(struct test *test)
     uint32_t count = test->shared->next < OPS_MAX ? test->shared->next : OPS_MAX;
     for (uint32_t i = 0; i < count; i++) {
         int stage = test->shared->ops[i].stage;
+        check_kept(test, store, i);
         if (stage < STAGE_INSERTED)
             continue;
         struct hx_store_request *request = world_find_id(store, &test->shared->ops[i].id);
@@ -148,7 +211,7 @@ static void check(struct test *test)
         const struct hx_store_found *found = &request->records[0];
         if (stage >= STAGE_MARKED)
             assert_true(found->record.attempt.is_marked);
-        if (stage == STAGE_SETTLED)
+        if (stage >= STAGE_SETTLED)
             assert_int_equal(found->record.state, HX_OP_SUCCEEDED);
         assert_int_equal(found->owner_fact, HX_OWNER_DEAD);
         hx_store_request_free(request);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "kept.h"
 #include "records.h"
 #include "world.h"
 
@@ -75,6 +76,20 @@ static void assert_found_equal(struct pair *pair, const struct hx_store_found *a
     assert_int_equal(left.is_epoch_current, right.is_epoch_current);
 }
 
+static void assert_kept_equal(const struct hx_store_request *actual,
+                              const struct hx_store_request *expected)
+{
+    if (expected->kind == HX_STORE_SESSION_GET) {
+        assert_sessions_equal(&actual->session, &expected->session);
+    } else if (expected->kind == HX_STORE_STREAM_GET) {
+        assert_memory_equal(&actual->stream.op, &expected->stream.op, sizeof(struct hx_id));
+        assert_spans_equal(actual->stream.request_id, expected->stream.request_id);
+    } else if (expected->kind == HX_STORE_RESUME_GET) {
+        assert_int_equal(actual->resume.attempt, expected->resume.attempt);
+        assert_spans_equal(actual->resume.text, expected->resume.text);
+    }
+}
+
 /* Sends the request, of which the second is a copy, to both. */
 static void run_both(struct pair *pair, int process, struct hx_store_request *a, int owner)
 {
@@ -103,6 +118,7 @@ static void run_both(struct pair *pair, int process, struct hx_store_request *a,
     for (uint32_t i = 0; i < a->record_count; i++)
         assert_found_equal(pair, &a->records[i], &b->records[i]);
     assert_spans_equal(b->payload, a->payload);
+    assert_kept_equal(b, a);
     hx_store_request_free(b);
 }
 
@@ -249,6 +265,32 @@ static void scan(struct pair *pair, int process)
     hx_store_request_free(request);
 }
 
+/* A session, stream or resume point; few names, so that they meet. */
+static void kept(struct pair *pair, int process)
+{
+    static const enum hx_store_kind kinds[] = {
+        HX_STORE_SESSION_PUT, HX_STORE_SESSION_GET, HX_STORE_SESSION_TOUCH, HX_STORE_SESSION_END,
+        HX_STORE_STREAM_PUT,  HX_STORE_STREAM_GET,  HX_STORE_RESUME_PUT,    HX_STORE_RESUME_GET};
+    static const size_t sizes[] = {0, 2, 64, 65, 1024, 1025, 8192, 8193, HX_STORE_INITIALIZE_MAX};
+    const struct hx_record *record = &pair->records[any(pair, pair->count)];
+    struct hx_store_request *request = hx_store_request_new(kinds[any(pair, 8)], NULL);
+    struct hx_store_session session = kept_session(pair->memory, (unsigned)any(pair, 4));
+    struct hx_span bytes = hx_span(pair->bytes, sizes[any(pair, 9)]);
+    session.principal = any(pair, 9) == 0 ? HX_SPAN_LIT("mallory") : session.principal;
+    session.initialize = any(pair, 3) == 0 ? HX_SPAN_NONE : bytes;
+    if (request->kind <= HX_STORE_SESSION_END) {
+        request->session = session;
+    } else if (request->kind <= HX_STORE_STREAM_GET) {
+        request->stream = kept_stream(&session, record, any(pair, 2) == 0 ? "a" : "ab");
+        request->stream.request_id = any(pair, 4) == 0 ? HX_SPAN_NONE : bytes;
+    } else {
+        request->resume = (struct hx_store_resume){
+            .op = record->id, .attempt = (uint32_t)any(pair, 4), .text = bytes};
+    }
+    run_both(pair, process, request, process);
+    hx_store_request_free(request);
+}
+
 static void die(struct pair *pair, int process)
 {
     if (pair->token_count >= 60)
@@ -271,9 +313,11 @@ static void step(struct pair *pair)
         update(pair, process, HX_STORE_UPDATE);
     else if (dice < 55)
         mark(pair, process);
-    else if (dice < 70)
+    else if (dice < 62)
         touch(pair, process);
-    else if (dice < 85)
+    else if (dice < 78)
+        kept(pair, process);
+    else if (dice < 87)
         find(pair, process);
     else if (dice < 92)
         payload(pair, process);
