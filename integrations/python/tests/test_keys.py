@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""Keys: the shared vectors, and what the order and the number of calls do to them."""
+
+import json
+import os
+import re
+import unittest
+import warnings
+
+from hapax_mcp import step_key
+from hapax_mcp.steps import (
+    Keys,
+    Place,
+    UnstableKeyWarning,
+    call_id,
+    current_place,
+    langgraph_place,
+    step,
+)
+
+VECTORS = os.path.join(os.path.dirname(__file__), "..", "..", "vectors.json")
+
+
+class Info:
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+
+def place(run=0, thread="t", task="k"):
+    ids = ("langgraph", thread, f"n:{task}", "c", task)
+    return Place(ids, ids[:3], (task, run), thread)
+
+
+class KeyTest(unittest.TestCase):
+    def test_vectors(self):
+        with open(VECTORS, encoding="utf-8") as file:
+            vectors = json.load(file)
+        for one in vectors["step_key"]:
+            self.assertEqual(step_key(*one["fields"]), one["key"], one["fields"])
+        for one in vectors["langgraph"]:
+            info = Info(
+                thread_id=one["thread_id"],
+                checkpoint_ns=one["checkpoint_ns"],
+                checkpoint_id=one["checkpoint_id"],
+                task_id=one["task_id"],
+                node_attempt=1,
+                node_first_attempt_time=0,
+            )
+            keys = Keys()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for key in one["keys"]:
+                    with keys.call(
+                        langgraph_place(info), one["server"], one["tool"], {}, one["tool_call_id"]
+                    ) as got:
+                        self.assertEqual(got, key, one)
+                with call_id(one["call_id"]):
+                    with keys.call(langgraph_place(info), one["server"], one["tool"], {}) as got:
+                        self.assertEqual(got, one["named_key"], one)
+        keys = [one["key"] for one in vectors["step_key"]]
+        self.assertEqual(len(keys), len(set(keys)), "two vectors with one key")
+
+    def test_keys_satisfy_the_rules_of_hapax(self):
+        self.assertRegex(step_key("x"), re.compile(r"\Ahx1-[0-9a-f]{64}\Z"))
+
+    def test_what_is_no_id_is_refused(self):
+        with self.assertRaises(ValueError):
+            step_key()
+        with self.assertRaises(TypeError):
+            step_key("a", 1)
+        with self.assertRaises(UnicodeEncodeError):
+            step_key("\ud800")
+
+    def call(self, keys, where, args=None, tool_call_id=None, tool="charge"):
+        with keys.call(where, "pay", tool, args or {}, tool_call_id) as key:
+            return key
+
+    def test_ordinals_begin_anew_with_each_run_of_the_node(self):
+        keys = Keys()
+        first = [self.call(keys, place(run=1)) for _ in range(2)]
+        again = [self.call(keys, place(run=2)) for _ in range(2)]
+        self.assertEqual(first, again)
+        self.assertNotEqual(first[0], first[1])
+
+    def test_ordinals_count_by_tool(self):
+        keys = Keys()
+        alone = self.call(Keys(), place(), tool="b")
+        self.call(keys, place(), tool="a")
+        self.assertEqual(self.call(keys, place(), tool="b"), alone)
+
+    def test_a_tool_call_id_does_not_depend_on_the_order(self):
+        keys = Keys()
+        one, two = (self.call(keys, place(1), tool_call_id=i) for i in ("c1", "c2"))
+        two_again, one_again = (self.call(keys, place(2), tool_call_id=i) for i in ("c2", "c1"))
+        self.assertEqual([one, two], [one_again, two_again])
+
+    def test_overlapping_different_calls_are_warned_of(self):
+        keys = Keys()
+        with keys.call(place(), "pay", "charge", {"amount": 1}):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                self.call(keys, place(), {"amount": 1})  # equal: their keys may be exchanged
+                self.assertEqual([str(one.message) for one in caught], [])
+            with self.assertWarns(UnstableKeyWarning):
+                self.call(keys, place(), {"amount": 2})
+
+    def test_an_equal_call_under_a_new_id_asks_for_what_is_open(self):
+        keys = Keys()
+        args = {"amount": 1}
+        key = self.call(keys, place(1), args, "c1")
+        keys.note(place(1), "pay", "charge", args, key, is_open=True)
+        self.assertEqual(self.call(keys, place(2, task="later"), args, "c2"), key)
+        self.assertNotEqual(self.call(keys, place(2, task="later"), {"amount": 2}, "c3"), key)
+        self.assertNotEqual(self.call(keys, place(3, thread="other"), args, "c2"), key)
+        keys.note(place(1), "pay", "charge", args, key, is_open=False)
+        self.assertNotEqual(self.call(keys, place(2, task="later"), args, "c2"), key)
+
+    def test_two_open_equal_calls_keep_their_own_keys(self):
+        keys = Keys()
+        first = [self.call(keys, place(1)) for _ in range(2)]
+        for key in first:
+            keys.note(place(1), "pay", "charge", {}, key, is_open=True)
+        self.assertEqual([self.call(keys, place(2)) for _ in range(2)], first)
+
+    def test_a_step_of_another_framework(self):
+        def run():
+            with step("flow", "run 7", "step 3"):
+                return [self.call(keys, current_place()) for _ in range(2)]
+
+        keys = Keys()
+        first, again = run(), run()
+        self.assertEqual(first, again)
+        self.assertEqual(
+            first[0], step_key("step", "flow", "run 7", "step 3", "pay", "charge", "ordinal", "0")
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: MIT
+"""LangGraph and langchain-mcp-adapters as published, a real server that counts its effects, and the
+built Hapax between them."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import unittest
+import warnings
+from datetime import timedelta
+from typing import TypedDict
+
+from langchain_core.messages import AIMessage
+from langchain_mcp_adapters.client import MultiServerMCPClient
+from langchain_mcp_adapters.tools import load_mcp_tools
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command, RetryPolicy, interrupt
+
+from hapax_mcp import HapaxRefused
+from hapax_mcp.langchain import HapaxInterceptor, UnstableKeyWarning, call_id, load_tools
+from ways import Way
+
+QUICK = RetryPolicy(initial_interval=0.01, jitter=False)
+
+
+class State(TypedDict):
+    n: int
+
+
+def graph(node, policy=None, saver=None):
+    builder = StateGraph(State)
+    builder.add_node("act", node, retry_policy=policy)
+    builder.add_edge(START, "act")
+    return builder.compile(checkpointer=saver)
+
+
+def failing(body, times):
+    """A node that fails after its body, so many times."""
+    runs = []
+
+    async def node(state):
+        runs.append(await body())
+        if len(runs) <= times:
+            raise ConnectionError("lost after the tool returned")
+        return {"n": len(runs)}
+
+    node.runs = runs
+    return node
+
+
+def named(tools, name="charge"):
+    return next(tool for tool in tools if tool.name == name)
+
+
+def thread(name):
+    return {"configurable": {"thread_id": name}}
+
+
+def ask(*calls):
+    """What a model says that wants those calls: (id, arguments)."""
+    calls = [{"name": "charge", "args": args, "id": i} for i, args in calls]
+    return {"messages": [AIMessage("", tool_calls=calls)]}
+
+
+def said(state):
+    content = state["messages"][-1].content
+    return content if isinstance(content, str) else content[0]["text"]
+
+
+class LangGraphTest(unittest.IsolatedAsyncioTestCase):
+    def way(self, *options, **more):
+        way = Way(*options, **more)
+        self.addCleanup(way.close)
+        return way
+
+    # The proof ----------------------------------------------------------------------------------
+
+    async def effects_of(self, way, get_tools):
+        """The default RetryPolicy; the node fails twice, each time after the tool returned."""
+        async with get_tools(way) as tools:
+            charge = named(tools)
+            node = failing(lambda: charge.ainvoke({"amount": 5}), 2)
+            await graph(node, RetryPolicy()).ainvoke({"n": 0})
+            self.assertEqual(len(node.runs), 3)
+        return way.effects()
+
+    async def test_one_table_of_ways(self):
+        @contextlib.asynccontextmanager
+        async def plain(way):
+            async with way.session() as session:
+                yield await load_mcp_tools(session)
+
+        @contextlib.asynccontextmanager
+        async def meta(way):
+            async with way.session() as session:
+                yield await load_tools(session, server_name="pay")
+
+        @contextlib.asynccontextmanager
+        async def argument(way):
+            keys = HapaxInterceptor(argument="idempotency_key")
+            client = MultiServerMCPClient({"pay": way.connection}, tool_interceptors=[keys])
+            yield keys.prepare(await client.get_tools())
+
+        rows = [
+            ("bare", self.way(bare=True), plain, 3),
+            ("Hapax, no key, repeat: lost (default)", self.way(), plain, 3),
+            ("Hapax, no key, repeat: window", self.way("--repeat", "window"), plain, 1),
+            ("Hapax, interceptor, key in _meta", self.way(), meta, 1),
+            (
+                "Hapax, interceptor, key in an argument, a session for each call",
+                self.way("--inject-key", "/idempotency_key"),
+                argument,
+                1,
+            ),
+        ]
+        found = await asyncio.gather(*(self.effects_of(way, get) for _, way, get, _ in rows))
+        for (name, _, _, wanted), effects in zip(rows, found, strict=True):
+            print(f"effects python {name}: {effects}")
+            self.assertEqual(effects, wanted, name)
+
+    # Re-runs of other kinds ---------------------------------------------------------------------
+
+    async def test_a_failed_run_resumed_from_its_checkpoint(self):
+        way, saver = self.way(), InMemorySaver()
+        async with way.session() as session:
+            # A new interceptor for the second run, as in a new process.
+            for run in range(2):
+                charge = named(await load_tools(session, server_name="pay"))
+                node = failing(lambda: charge.ainvoke({"amount": 5}), 1 if run == 0 else 0)
+                try:
+                    await graph(node, None, saver).ainvoke(
+                        {"n": 0} if run == 0 else None, thread("a")
+                    )
+                except ConnectionError:
+                    self.assertEqual(run, 0)
+        self.assertEqual(way.effects(), 1)
+
+    async def test_an_interrupted_node(self):
+        way = self.way()
+        async with way.session() as session:
+            charge = named(await load_tools(session, server_name="pay"))
+
+            async def node(state):
+                await charge.ainvoke({"amount": 5})
+                interrupt("go on?")
+                await charge.ainvoke({"amount": 5})
+                return {"n": 1}
+
+            app = graph(node, None, InMemorySaver())
+            await app.ainvoke({"n": 0}, thread("a"))
+            self.assertEqual(way.effects(), 1)
+            await app.ainvoke(Command(resume=True), thread("a"))
+        self.assertEqual(way.effects(), 2, "two equal calls of one node are two")
+
+    async def test_an_old_checkpoint_run_again_on_purpose_acts_again(self):
+        way = self.way()
+        async with way.session() as session:
+            charge = named(await load_tools(session, server_name="pay"))
+            app = graph(failing(lambda: charge.ainvoke({"amount": 5}), 0), None, InMemorySaver())
+            await app.ainvoke({"n": 0}, thread("a"))
+            past = [
+                one async for one in app.aget_state_history(thread("a")) if one.next == ("act",)
+            ]
+            await app.ainvoke(None, past[0].config)
+        self.assertEqual(way.effects(), 2)
+
+    async def test_another_thread_and_another_turn_act_again(self):
+        way = self.way()
+        async with way.session() as session:
+            charge = named(await load_tools(session, server_name="pay"))
+            app = graph(failing(lambda: charge.ainvoke({"amount": 5}), 0), None, InMemorySaver())
+            for name in ("a", "b", "a"):
+                await app.ainvoke({"n": 0}, thread(name))
+        self.assertEqual(way.effects(), 3)
+
+    async def test_a_nested_graph_started_again_is_warned_of_and_a_named_call_is_safe(self):
+        for is_named, wanted in ((False, 3), (True, 1)):
+            way = self.way()
+            async with way.session() as session:
+                charge = named(await load_tools(session, server_name="pay"))
+
+                async def body(charge=charge, is_named=is_named):
+                    if not is_named:
+                        return await charge.ainvoke({"amount": 5})
+                    with call_id("the fee"):
+                        return await charge.ainvoke({"amount": 5})
+
+                inner = graph(failing(body, 2))
+                outer = graph(inner, QUICK, InMemorySaver())
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    await outer.ainvoke({"n": 0}, thread("a"))
+                kinds = [one.category for one in caught]
+                self.assertIn(UnstableKeyWarning, kinds)
+            self.assertEqual(way.effects(), wanted)
+
+    # ToolNode -----------------------------------------------------------------------------------
+
+    async def test_parallel_calls_of_a_tool_node_run_again(self):
+        way = self.way()
+        async with way.session() as session:
+            tools = ToolNode(await load_tools(session, server_name="pay"))
+            runs = []
+
+            async def node(state, config):
+                calls = state["messages"][-1].tool_calls
+                runs.append(1)
+                # The order turns round; the ids of the model's calls do not care.
+                turned = calls if len(runs) % 2 else calls[::-1]
+                result = await tools.ainvoke(
+                    {"messages": [AIMessage("", tool_calls=turned)]}, config
+                )
+                if len(runs) < 3:
+                    raise ConnectionError("lost")
+                return result
+
+            builder = StateGraph(MessagesState)
+            builder.add_node("tools", node, retry_policy=QUICK)
+            builder.add_edge(START, "tools")
+            app = builder.compile(checkpointer=InMemorySaver())
+            question = ask(("c1", {"amount": 5}), ("c2", {"amount": 5}), ("c3", {"amount": 7}))
+            answer = await app.ainvoke(question, thread("a"))
+            receipts = {m.content[0]["text"] for m in answer["messages"] if m.type == "tool"}
+        self.assertEqual(way.effects(), 3)
+        self.assertEqual(len(receipts), 3)
+
+    # What the model is told ---------------------------------------------------------------------
+
+    def tool_node_app(self, tools):
+        builder = StateGraph(MessagesState)
+        builder.add_node("tools", ToolNode(tools))
+        builder.add_edge(START, "tools")
+        return builder.compile(checkpointer=InMemorySaver())
+
+    async def test_a_running_call_is_running_and_the_model_cannot_start_it_again(self):
+        way = self.way("--join-wait", "50ms")
+        async with (
+            way.session() as session,
+            way.session(read_timeout_seconds=timedelta(milliseconds=300)) as impatient,
+        ):
+            keys = HapaxInterceptor(wait_seconds=0.2)
+            mine = {"server_name": "pay", "interceptor": keys}
+            slow = {"amount": 5, "sleep_ms": 3000}
+            # The first answer is lost to a timeout, which is told as unknown, not as a failure.
+            app = self.tool_node_app(await load_tools(impatient, **mine))
+            first = said(await app.ainvoke(ask(("c1", slow)), thread("a")))
+            self.assertTrue(first.startswith("Status: unknown."), first)
+            # The model tries again: a new tool call, a new task; one operation.
+            app = self.tool_node_app(await load_tools(session, **mine))
+            second = said(await app.ainvoke(ask(("c2", slow)), thread("a")))
+            self.assertTrue(second.startswith("Status: running."), second)
+            patient = HapaxInterceptor(wait_seconds=20)
+            patient._keys = keys._keys
+            mine["interceptor"] = patient
+            app = self.tool_node_app(await load_tools(session, **mine))
+            third = said(await app.ainvoke(ask(("c3", slow)), thread("a")))
+            self.assertTrue(third.startswith("charged, receipt"), third)
+            self.assertEqual(way.effects(), 1)
+            # That is settled; now the same words are a new wish.
+            fourth = said(await app.ainvoke(ask(("c4", slow)), thread("a")))
+            self.assertTrue(fourth.startswith("charged, receipt"), fourth)
+        self.assertEqual(way.effects(), 2)
+
+    async def test_an_unknown_outcome_is_unknown_and_stays_one_effect(self):
+        way = self.way()
+        async with way.session() as session:
+            tools = await load_tools(
+                session, server_name="pay", interceptor=HapaxInterceptor(wait_seconds=0)
+            )
+            app = self.tool_node_app(tools)
+            slow = {"amount": 5, "sleep_ms": 60000}
+            call = asyncio.create_task(app.ainvoke(ask(("c1", slow)), thread("a")))
+            while way.effects() == 0:
+                await asyncio.sleep(0.01)
+            with open(way.effects_file, encoding="utf-8") as file:
+                os.kill(json.loads(file.readline())["pid"], signal.SIGKILL)
+            first = said(await call)
+            self.assertTrue(first.startswith("Status: unknown."), first)
+            self.assertIn("hapax ops resolve", first)
+            second = said(await app.ainvoke(ask(("c2", slow)), thread("a")))
+            self.assertTrue(second.startswith("Status: unknown."), second)
+        self.assertEqual(way.effects(), 1)
+
+    async def test_other_arguments_on_the_second_run_are_refused_and_not_retried(self):
+        way = self.way()
+        async with way.session() as session:
+            charge = named(await load_tools(session, server_name="pay"))
+            amounts = iter([5, 6, 7])
+            node = failing(lambda: charge.ainvoke({"amount": next(amounts)}), 2)
+            with self.assertRaises(HapaxRefused) as caught:
+                await graph(node, QUICK).ainvoke({"n": 0})
+        self.assertEqual(caught.exception.code, "KEY_CONFLICT")
+        self.assertEqual(next(amounts), 7, "the conflict was repeated")
+        self.assertEqual(way.effects(), 1)
+
+    async def test_a_bare_server_that_is_late_is_not_sent_the_call_twice(self):
+        way = self.way(bare=True)
+        async with way.session(read_timeout_seconds=timedelta(milliseconds=300)) as session:
+            charge = named(await load_tools(session, server_name="pay"))
+            node = failing(lambda: charge.ainvoke({"amount": 5, "sleep_ms": 60000}), 0)
+            await graph(node).ainvoke({"n": 0})
+        self.assertTrue(node.runs[0][0]["text"].startswith("Status: unknown."), node.runs)
+        self.assertEqual(way.effects(), 1)
+
+    async def test_an_argument_that_was_not_prepared_sends_nothing(self):
+        way = self.way("--inject-key", "/idempotency_key")
+        keys = HapaxInterceptor(argument="idempotency_key")
+        async with way.session() as session:
+            charge = named(await load_mcp_tools(session, tool_interceptors=[keys]))
+            with self.assertRaises(HapaxRefused):
+                await graph(failing(lambda: charge.ainvoke({"amount": 5}), 0)).ainvoke({"n": 0})
+        self.assertEqual(way.effects(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+"""The real server and the built Hapax, for the tests. HAPAX and HAPAX_EXAMPLE_SERVER name them."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+
+from langchain_mcp_adapters.sessions import create_session
+from mcp import ClientSession
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+HAPAX = os.environ.get("HAPAX") or os.path.join(ROOT, "build", "src", "app", "hapax")
+SERVER = os.environ.get("HAPAX_EXAMPLE_SERVER") or os.path.join(
+    ROOT, "build", "examples", "hapax-example-server"
+)
+
+
+class Way:
+    """One way to the example server; its effects are the lines of a synced file.
+
+    `transport` is here so that `hapax serve` becomes one more value of it.
+    """
+
+    def __init__(self, *options: str, bare: bool = False, transport: str = "stdio") -> None:
+        if transport != "stdio":
+            raise NotImplementedError(transport)
+        self.directory = tempfile.mkdtemp(prefix="hapax-frameworks-")
+        self.effects_file = os.path.join(self.directory, "effects")
+        server = [SERVER, "--ledger", self.effects_file]
+        ledger = os.path.join(self.directory, "ledger")
+        run = [HAPAX, "run", "--ledger", ledger, "--name", "pay", "--orphan-timeout", "5s"]
+        self.argv = server if bare else [*run, *options, "--", *server]
+        self.hapax_options = ["--ledger", ledger]
+
+    @property
+    def connection(self) -> dict[str, object]:
+        return {"transport": "stdio", "command": self.argv[0], "args": self.argv[1:]}
+
+    @contextlib.asynccontextmanager
+    async def session(self, **options: object) -> AsyncIterator[ClientSession]:
+        async with create_session({**self.connection, "session_kwargs": options}) as session:
+            await session.initialize()
+            yield session
+
+    def effects(self) -> int:
+        try:
+            with open(self.effects_file, "rb") as file:
+                return file.read().count(b"\n")
+        except FileNotFoundError:
+            return 0
+
+    def close(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// Keys: the shared vectors, and what the order and the number of calls do to them.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { stepKey } from "../dist/index.js";
+import { Keys, callId, currentStep, langgraphPlace, step } from "../dist/steps.js";
+
+const vectors = JSON.parse(
+  readFileSync(join(import.meta.dirname, "..", "..", "vectors.json"), "utf8"),
+);
+const place = (run = 0, thread = "t", task = "k") => {
+  const ids = ["langgraph", thread, `n:${task}`, "c", task];
+  return { ids, root: ids.slice(0, 3), run: `${task} ${run}`, thread };
+};
+const call = (where, args = {}, toolCallId = undefined, tool = "charge") => ({
+  place: where,
+  server: "pay",
+  tool,
+  arguments: args,
+  toolCallId,
+});
+const keyOf = (keys, one) => keys.call(one, async (key) => key);
+
+test("the shared vectors", async () => {
+  for (const one of vectors.step_key) assert.equal(stepKey(...one.fields), one.key);
+  for (const one of vectors.langgraph) {
+    const where = langgraphPlace({
+      threadId: one.thread_id,
+      checkpointNs: one.checkpoint_ns,
+      checkpointId: one.checkpoint_id,
+      taskId: one.task_id,
+    });
+    const made = { place: where, server: one.server, tool: one.tool, arguments: {} };
+    const keys = new Keys();
+    for (const key of one.keys)
+      assert.equal(await keyOf(keys, { ...made, toolCallId: one.tool_call_id ?? undefined }), key);
+    assert.equal(await callId(one.call_id, () => keyOf(keys, made)), one.named_key);
+  }
+});
+
+test("what is no id is refused", () => {
+  assert.throws(() => stepKey(), TypeError);
+  assert.throws(() => stepKey("a", 1), TypeError);
+  assert.throws(() => stepKey("\ud800"), TypeError);
+  assert.match(stepKey("x"), /^hx1-[0-9a-f]{64}$/);
+});
+
+test("ordinals begin anew with each run of the node, and count by tool", async () => {
+  const keys = new Keys();
+  const run = async (n) => [await keyOf(keys, call(place(n))), await keyOf(keys, call(place(n)))];
+  const [first, again] = [await run(1), await run(2)];
+  assert.deepEqual(first, again);
+  assert.notEqual(first[0], first[1]);
+  const other = await keyOf(keys, call(place(2), {}, undefined, "b"));
+  assert.equal(other, await keyOf(new Keys(), call(place(), {}, undefined, "b")));
+});
+
+test("a tool call id does not depend on the order", async () => {
+  const keys = new Keys();
+  const one = await keyOf(keys, call(place(1), {}, "c1"));
+  const two = await keyOf(keys, call(place(1), {}, "c2"));
+  assert.equal(await keyOf(keys, call(place(2), {}, "c2")), two);
+  assert.equal(await keyOf(keys, call(place(2), {}, "c1")), one);
+});
+
+test("overlapping different calls are warned of", async (t) => {
+  const warnings = t.mock.method(process, "emitWarning", () => {});
+  const keys = new Keys();
+  await keys.call(call(place(), { amount: 1 }), async () => {
+    await keyOf(keys, call(place(), { amount: 1 })); // equal: their keys may be exchanged
+    assert.equal(warnings.mock.callCount(), 0);
+    await keyOf(keys, call(place(), { amount: 2 }));
+    assert.equal(warnings.mock.callCount(), 1);
+  });
+});
+
+test("an equal call under a new id asks for what is open", async () => {
+  const keys = new Keys();
+  const first = call(place(1), { b: 1, a: { d: 1, c: 2 } }, "c1");
+  const key = await keyOf(keys, first);
+  keys.note(first, key, true);
+  const later = (thread, args, id) => call(place(2, thread, "later"), args, id);
+  const equal = { a: { c: 2, d: 1 }, b: 1 };
+  assert.equal(await keyOf(keys, later("t", equal, "c2")), key);
+  assert.notEqual(await keyOf(keys, later("t", { b: 2 }, "c3")), key);
+  assert.notEqual(await keyOf(keys, later("other", equal, "c2")), key);
+  keys.note(first, key, false);
+  assert.notEqual(await keyOf(keys, later("t", equal, "c2")), key);
+});
+
+test("two open equal calls keep their own keys", async () => {
+  const keys = new Keys();
+  const first = [await keyOf(keys, call(place(1))), await keyOf(keys, call(place(1)))];
+  for (const key of first) keys.note(call(place(1)), key, true);
+  const again = [await keyOf(keys, call(place(2))), await keyOf(keys, call(place(2)))];
+  assert.deepEqual(again, first);
+});
+
+test("a step of another framework", async () => {
+  const keys = new Keys();
+  const run = () => step(["flow", "run 7"], () => keyOf(keys, call(currentStep())));
+  const key = await run();
+  assert.equal(await run(), key);
+  assert.equal(key, stepKey("step", "flow", "run 7", "pay", "charge", "ordinal", "0"));
+});
