@@ -27,6 +27,7 @@
 
 #include "adapter/http_server/http_server.h"
 #include "base/alloc.h"
+#include "metric.h"
 
 enum { BODY_BYTES = 300, CONNECTIONS_MAX = 2000, SLOTS = 1 << 14, MICROSECONDS_A_SLOT = 4 };
 
@@ -176,6 +177,8 @@ static void measure(struct hx_loop *loop, struct hx_web *web, uint16_t port, int
            connections, (double)result->requests / seconds,
            (double)cpu / 1000 / (double)result->requests, percentile_us(result, 0.5),
            percentile_us(result, 0.99));
+    if (connections == 64)
+        metric("http_64_cpu_us", (double)cpu / 1000 / (double)result->requests);
     (void)munmap(result, sizeof *result);
     while (hx_http_server_connection_count(web) > 0) {
         if (hx_loop_run_once(loop, 10) != 0)
@@ -210,8 +213,9 @@ static void measure_streams(struct hx_loop *loop, struct hx_web *web, uint16_t p
             }
         }
     }
-    printf("%4d idle streams: %zu bytes of heap each\n", streams,
-           (mallinfo2().uordblks - before) / (size_t)streams);
+    size_t each = (mallinfo2().uordblks - before) / (size_t)streams;
+    printf("%4d idle streams: %zu bytes of heap each\n", streams, each);
+    metric("stream_bytes", (double)each);
     for (int i = 0; i < CONNECTIONS_MAX; i++)
         (void)close(fds[i]);
 }

@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "metric.h"
 #include "world.h"
 
 enum { CALLERS_MAX = 256, RECORD_BYTES = 300 };
@@ -259,6 +260,10 @@ static void bench_rates(double seconds)
                callers[i], rate, floor_rate, rate / floor_rate, cpu_us, 1e6 / cpu_us);
         snprintf(name, sizeof(name), "%u callers", callers[i]);
         print_claims(run, name, &p50_s);
+        if (callers[i] == 64) {
+            metric("store_64_per_s", rate);
+            metric("store_64_cpu_us", cpu_us);
+        }
         if (callers[i] == 1)
             printf("  one caller: %.1f us per operation, %.1f us more than two syncs\n", 1e6 / rate,
                    1e6 / rate - 1e6 / floor_rate);
@@ -309,10 +314,14 @@ static void bench_growth(double seconds, unsigned long rows_max)
     snprintf(name, sizeof(name), "%lu rows", rows_max);
     print_claims(run, name, &large_s);
     printf("  ratio %.2f (budget 1.5)\n", large_s / small_s);
+    metric("growth_ratio", large_s / small_s);
+    metric("growth_rows", (double)rows_max);
     world_close(run->world, 0);
     began_s = now_s();
     run->store = world_open(run->world, 0);
-    printf("  opened again in %.1f ms\n", (now_s() - began_s) * 1e3);
+    double open_ms = (now_s() - began_s) * 1e3;
+    printf("  opened again in %.1f ms\n", open_ms);
+    metric("open_ms", open_ms);
     run_free(run);
 }
 
