@@ -57,12 +57,16 @@ const char *hx_store_request_flaw(const struct hx_store_request *request)
     if (request->kind == HX_STORE_SESSION_PUT)
         return session_flaw(&request->session);
     if (request->kind == HX_STORE_STREAM_PUT) {
+        if (hx_span_is_absent(request->stream.name))
+            return "The stream has no name.";
         if (request->stream.name.len > HX_STORE_STREAM_NAME_MAX)
             return "The stream's name is longer than 64 bytes.";
         if (request->stream.request_id.len > HX_STORE_STREAM_REQUEST_MAX)
             return "The request's id is longer than 1 KiB: its stream cannot be resumed; the "
                    "client must use a shorter one.";
     }
+    if (request->kind == HX_STORE_RESUME_PUT && hx_span_is_absent(request->resume.text))
+        return "The resume point has no text.";
     if (request->kind == HX_STORE_RESUME_PUT && request->resume.text.len > HX_STORE_RESUME_MAX)
         return "The resume point is longer than 8 KiB: this attempt cannot be resumed.";
     return NULL;

@@ -74,12 +74,13 @@ enum hx_store_kind {
     HX_STORE_PAYLOAD,
 
     /* What a restart must not lose besides the operations. These use the union below, and no
-     * `records`. A PUT of something longer than its maximum is NOT_DONE. */
+     * `records`. A PUT of something longer than its maximum, or without a name, is NOT_DONE. */
 
     /* Keeps `session`, in the place of the one of that key, all but its `created`; STALE when that
      * one belongs to another tenant or principal. Synced: the id is told to the client after it. */
     HX_STORE_SESSION_PUT,
-    /* Reads the session of `session.key` into `session`; STALE = there is none (any more). */
+    /* Reads the session of `session.key` into `session`; STALE = there is none (any more). Whether
+     * it is the asking principal's is for the caller to compare. */
     HX_STORE_SESSION_GET,
     /* The session of `session.key` was used: its `last_seen` rises to that of `session`. STALE =
      * there is none; it does not come back by this. Not synced. */

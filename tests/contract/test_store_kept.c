@@ -221,7 +221,7 @@ static void a_resume_point_is_of_the_attempt_in_hand(void **state)
     assert_resume_is(other, &early);
 }
 
-static void too_long_is_not_done_with_a_sentence(void **state)
+static void what_cannot_be_kept_is_not_done_with_a_sentence(void **state)
 {
     struct world *world = *state;
     static char bytes[HX_STORE_INITIALIZE_MAX + 1];
@@ -231,10 +231,12 @@ static void too_long_is_not_done_with_a_sentence(void **state)
     struct hx_store_session sound = kept_session(world, 1);
     assert_kept(kept_put_session(store, &sound), HX_STORE_DONE);
     assert_kept(world_insert(store, &record), HX_STORE_DONE);
-    struct hx_store_request *requests[6];
-    for (unsigned i = 0; i < 6; i++) {
+    enum { COUNT = 8, SOUND = COUNT - 1 };
+    struct hx_store_request *requests[COUNT];
+    for (unsigned i = 0; i < COUNT; i++) {
         static const enum hx_store_kind kinds[] = {HX_STORE_SESSION_PUT, HX_STORE_SESSION_PUT,
                                                    HX_STORE_STREAM_PUT,  HX_STORE_STREAM_PUT,
+                                                   HX_STORE_RESUME_PUT,  HX_STORE_STREAM_PUT,
                                                    HX_STORE_RESUME_PUT,  HX_STORE_SESSION_TOUCH};
         requests[i] = hx_store_request_new(kinds[i], NULL);
     }
@@ -248,14 +250,17 @@ static void too_long_is_not_done_with_a_sentence(void **state)
     requests[3]->stream.request_id = hx_span(bytes, HX_STORE_STREAM_REQUEST_MAX + 1);
     requests[4]->resume = (struct hx_store_resume){
         .op = record.id, .attempt = 1, .text = hx_span(bytes, HX_STORE_RESUME_MAX + 1)};
-    requests[5]->session.key = sound.key; /* a neighbour in the same flush */
-    for (unsigned i = 0; i < 6; i++)
+    requests[5]->stream = kept_stream(&sound, &record, "a");
+    requests[5]->stream.name = HX_SPAN_NONE;
+    requests[6]->resume = (struct hx_store_resume){.op = record.id, .attempt = 1};
+    requests[SOUND]->session.key = sound.key; /* a neighbour in the same flush */
+    for (unsigned i = 0; i < COUNT; i++)
         store->ops->submit(store, requests[i]);
     store->ops->flush(store);
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; i < COUNT; i++) {
         struct hx_store_request *request = world_take(store);
-        assert_int_equal(request->error[0] != '\0', request != requests[5]);
-        assert_kept(request, request == requests[5] ? HX_STORE_DONE : HX_STORE_NOT_DONE);
+        assert_int_equal(request->error[0] != '\0', request != requests[SOUND]);
+        assert_kept(request, request == requests[SOUND] ? HX_STORE_DONE : HX_STORE_NOT_DONE);
     }
     struct hx_store_session refused = kept_session(world, 2);
     assert_kept(kept_get_session(store, &refused.key), HX_STORE_STALE);
@@ -387,7 +392,7 @@ int main(void)
         BOTH(a_stream_leads_to_its_operation),
         BOTH(a_stream_rides_with_its_claim),
         BOTH(a_resume_point_is_of_the_attempt_in_hand),
-        BOTH(too_long_is_not_done_with_a_sentence),
+        BOTH(what_cannot_be_kept_is_not_done_with_a_sentence),
         BOTH(a_restart_loses_nothing),
         cmocka_unit_test(a_crashed_host_keeps_what_was_synced),
         cmocka_unit_test(a_refused_commit_leaves_nothing),

@@ -640,3 +640,34 @@ def beside_busy(t, w):
             t.equal(client.result(ref).get("isError"), None, "a call beside ops")
     t.equal(len(t.effects()), 150, "effects")
     t.equal(len(t.operations()), 150, "operations")
+
+
+def exported(o):
+    return len(o.run("export")[0].splitlines())
+
+
+@ops("a_ledger_of_each_format")
+def each_format(t, w):
+    """What any published version wrote is listed, exported and verified, and a gateway works on it."""
+    fixtures = os.path.join(os.path.dirname(__file__), "..", "..", "fixtures", "ledger")
+    for number, name in enumerate(sorted(os.listdir(fixtures))):
+        shutil.rmtree(t.ledger, ignore_errors=True)
+        os.mkdir(t.ledger, 0o700)
+        with open(os.path.join(fixtures, name), "rb") as file:
+            database = file.read()
+        path = os.path.join(t.ledger, "ledger.db")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+            file.write(database)
+        o = Operator(t)
+        t.equal(len(o.json("list")["operations"]), 4, f"operations that are listed of {name}")
+        # Their results are bytes of a test, no JSON, so the lines are counted and not parsed.
+        t.equal(exported(o), 4, f"operations that are exported of {name}")
+        t.equal(o.json("verify")["problems"], 0, f"problems of {name}")
+        client = w.client({"tools": {"charge": {}}})
+        client.result(client.call("charge", {"n": number}))
+        client.close_stdin()
+        client.process.wait(10)
+        t.wait(lambda: not t.family().keepers, "the keeper to end")
+        t.equal(exported(o), 5, f"operations after a call on {name}")
+        t.equal(o.json("verify")["problems"], 0, f"problems of {name} after a call")
+    t.equal(number, 1, "formats but one: a new one brings a fixture")
