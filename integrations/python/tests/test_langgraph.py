@@ -7,17 +7,20 @@ import contextlib
 import json
 import os
 import signal
+import sys
 import unittest
 import warnings
 from datetime import timedelta
 from typing import TypedDict
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_mcp_adapters.client import MultiServerMCPClient
 from langchain_mcp_adapters.tools import load_mcp_tools
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt import ToolNode, create_react_agent
 from langgraph.types import Command, RetryPolicy, interrupt
 
 from hapax_mcp import HapaxRefused
@@ -64,6 +67,23 @@ def ask(*calls):
     """What a model says that wants those calls: (id, arguments)."""
     calls = [{"name": "charge", "args": args, "id": i} for i, args in calls]
     return {"messages": [AIMessage("", tool_calls=calls)]}
+
+
+class Scripted(BaseChatModel):
+    """A model that says one message a turn, each with calls of those ids."""
+
+    turns: list[list[str]]
+
+    @property
+    def _llm_type(self):
+        return "scripted"
+
+    def bind_tools(self, tools, **options):
+        return self
+
+    def _generate(self, messages, stop=None, run_manager=None, **options):
+        calls = [(i, {"amount": 5}) for i in self.turns.pop(0)]
+        return ChatResult(generations=[ChatGeneration(message=ask(*calls)["messages"][0])])
 
 
 def said(state):
@@ -138,6 +158,24 @@ class LangGraphTest(unittest.IsolatedAsyncioTestCase):
                 except ConnectionError:
                     self.assertEqual(run, 0)
         self.assertEqual(way.effects(), 1)
+
+    async def test_a_killed_process(self):
+        # What no checkpoint remembers has no key that could be the same.
+        for durability, wanted, word in (("sync", 1, "resumed"), ("exit", 2, "begun anew")):
+            way = self.way()
+            script = os.path.join(os.path.dirname(__file__), "killed_run.py")
+            checkpoints = os.path.join(way.directory, "checkpoints")
+            statuses, said_last = [], b""
+            for _ in range(2):
+                child = await asyncio.create_subprocess_exec(
+                    sys.executable, script, checkpoints, durability, *way.argv,
+                    stdout=asyncio.subprocess.PIPE,
+                )  # fmt: skip
+                said_last, _ = await child.communicate()
+                statuses.append(child.returncode)
+            self.assertEqual(statuses, [-signal.SIGKILL, 0])
+            self.assertEqual(said_last.decode().split(" 2")[0], word)
+            self.assertEqual(way.effects(), wanted, durability)
 
     async def test_an_interrupted_node(self):
         way = self.way()
@@ -228,7 +266,39 @@ class LangGraphTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(way.effects(), 3)
         self.assertEqual(len(receipts), 3)
 
+    async def test_the_prebuilt_agent_its_tools_run_again(self):
+        way, failed = self.way(), set()
+
+        async def lost(request, handler):
+            result = await handler(request)
+            receipt = result.content[0].text
+            if receipt not in failed:
+                failed.add(receipt)
+                raise ConnectionError("lost after the tool returned")
+            return result
+
+        async with way.session() as session:
+            tools = await load_tools(session, server_name="pay", tool_interceptors=[lost])
+            model = Scripted(turns=[["c1", "c2"], ["c3"], []])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # it moved to another package, and is still the one
+                agent = create_react_agent(model, tools, checkpointer=InMemorySaver())
+            question, answer = {"messages": [("user", "charge five, twice, then once more")]}, None
+            for _ in range(10):
+                with contextlib.suppress(ConnectionError):
+                    answer = await agent.ainvoke(question, thread("a"))
+                    break
+                question = None
+        self.assertEqual(len(failed), 3)
+        self.assertEqual(sum(one.type == "tool" for one in answer["messages"]), 3)
+        self.assertEqual(way.effects(), 3)
+
     # What the model is told ---------------------------------------------------------------------
+
+    async def kill_server(self, way):
+        while way.effects() == 0:
+            await asyncio.sleep(0.01)
+        os.kill(json.loads(way.lines()[0])["pid"], signal.SIGKILL)
 
     def tool_node_app(self, tools):
         builder = StateGraph(MessagesState)
@@ -274,15 +344,44 @@ class LangGraphTest(unittest.IsolatedAsyncioTestCase):
             app = self.tool_node_app(tools)
             slow = {"amount": 5, "sleep_ms": 60000}
             call = asyncio.create_task(app.ainvoke(ask(("c1", slow)), thread("a")))
-            while way.effects() == 0:
-                await asyncio.sleep(0.01)
-            with open(way.effects_file, encoding="utf-8") as file:
-                os.kill(json.loads(file.readline())["pid"], signal.SIGKILL)
+            await self.kill_server(way)
             first = said(await call)
             self.assertTrue(first.startswith("Status: unknown."), first)
             self.assertIn("hapax ops resolve", first)
             second = said(await app.ainvoke(ask(("c2", slow)), thread("a")))
             self.assertTrue(second.startswith("Status: unknown."), second)
+        self.assertEqual(way.effects(), 1)
+
+    async def test_after_a_restart_a_fresh_key_for_what_is_unknown_can_be_refused(self):
+        way = self.way("--fresh-key", "refuse")
+        async with way.session() as session:
+            said_so = []
+            for name in ("c1", "c2"):
+                # What the process remembers is gone with it.
+                keys = HapaxInterceptor(wait_seconds=0)
+                tools = await load_tools(session, server_name="pay", interceptor=keys)
+                slow = {"amount": 5, "sleep_ms": 60000}
+                app = self.tool_node_app(tools)
+                call = asyncio.create_task(app.ainvoke(ask((name, slow)), thread("a")))
+                if name == "c1":
+                    await self.kill_server(way)
+                said_so.append(said(await call))
+        self.assertTrue(all(one.startswith("Status: ") for one in said_so), said_so)
+        self.assertEqual(way.effects(), 1)
+
+    async def test_a_call_that_a_person_must_approve(self):
+        way = self.way("--approval", "always")
+        async with way.session() as session:
+            seen = []
+            keys = HapaxInterceptor(on_answer=seen.append)
+            tools = await load_tools(session, server_name="pay", interceptor=keys)
+            app = self.tool_node_app(tools)
+            first = said(await app.ainvoke(ask(("c1", {"amount": 5})), thread("a")))
+            self.assertTrue(first.startswith("Status: waiting for a person's approval."), first)
+            self.assertEqual(way.effects(), 0)
+            await way.ops("approve", seen[0].id)
+            second = said(await app.ainvoke(ask(("c2", {"amount": 5})), thread("a")))
+            self.assertTrue(second.startswith("charged, receipt"), second)
         self.assertEqual(way.effects(), 1)
 
     async def test_other_arguments_on_the_second_run_are_refused_and_not_retried(self):

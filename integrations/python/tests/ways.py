@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The real server and the built Hapax, for the tests. HAPAX and HAPAX_EXAMPLE_SERVER name them."""
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -44,12 +45,22 @@ class Way:
             await session.initialize()
             yield session
 
-    def effects(self) -> int:
+    def lines(self) -> list[bytes]:
         try:
             with open(self.effects_file, "rb") as file:
-                return file.read().count(b"\n")
+                return file.read().split(b"\n")[:-1]
         except FileNotFoundError:
-            return 0
+            return []
+
+    def effects(self) -> int:
+        return len(self.lines())
+
+    async def ops(self, *arguments: str) -> None:
+        argv = [HAPAX, "ops", *arguments, *self.hapax_options]
+        quiet = asyncio.subprocess.DEVNULL
+        child = await asyncio.create_subprocess_exec(*argv, stdout=quiet, stderr=quiet)
+        if await child.wait() != 0:
+            raise AssertionError(f"{argv} ended with {child.returncode}")
 
     def close(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)

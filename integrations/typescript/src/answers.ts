@@ -30,6 +30,7 @@ export interface Operation {
   newKeyAllowed: boolean;
 }
 
+/** What Hapax answered in the tool's stead. `code` is the row of its table of answers. */
 export class HapaxError extends Error {
   constructor(
     readonly code: string,

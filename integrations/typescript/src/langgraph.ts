@@ -15,6 +15,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { HapaxError, HapaxOpen, META_KEY, META_OPERATION } from "./answers.js";
 import type { Operation } from "./answers.js";
 import { settle } from "./call.js";
+import type { Settled } from "./call.js";
 import { Keys, currentStep, langgraphPlace, warn, warnOfNested } from "./steps.js";
 import type { ExecutionInfo, Place } from "./steps.js";
 
@@ -36,7 +37,8 @@ export interface KeyedOptions {
 interface Letter {
   info?: ExecutionInfo;
   toolCallId?: string;
-  error?: HapaxError;
+  error?: HapaxError; // no answer: the program or what is around it is at fault
+  answer?: HapaxError; // an answer of Hapax in the tool's stead
 }
 
 const letters = new AsyncLocalStorage<Letter>();
@@ -60,6 +62,13 @@ function withoutOperation(result: CallToolResult): CallToolResult {
   const { [META_OPERATION]: _, ...rest } = result._meta;
   const { _meta: __, ...bare } = result;
   return Object.keys(rest).length > 0 ? { ...bare, _meta: rest } : bare;
+}
+
+function ownAnswer({ result, operation, isOpen }: Settled): HapaxError | undefined {
+  if (operation?.code === undefined && !isOpen) return undefined; // the tool's own
+  const text = result.content.map((one) => (one.type === "text" ? one.text : "")).join(" ");
+  const Kind = isOpen ? HapaxOpen : HapaxError;
+  return new Kind(operation?.code ?? "TIMEOUT", text, operation);
 }
 
 /** An MCP client whose tool calls carry the key of the node that makes them. */
@@ -93,12 +102,7 @@ export function keyedClient(server: string, client: Client, options: KeyedOption
         });
         isHapax = settled.isHapax;
         isOpen = settled.isOpen;
-        if (isOpen && letter !== undefined)
-          letter.error = new HapaxOpen(
-            settled.operation?.code ?? "TIMEOUT",
-            settled.result.content.map((one) => (one.type === "text" ? one.text : "")).join(" "),
-            settled.operation,
-          );
+        if (letter !== undefined) letter.answer = ownAnswer(settled);
         return withoutOperation(settled.result);
       } catch (error) {
         if (error instanceof HapaxError) {
@@ -142,10 +146,11 @@ function wrap(tool: DynamicStructuredTool): void {
     try {
       return await letters.run(letter, () => inner.call(tool, args, manager, config));
     } catch (error) {
-      if (letter.error === undefined) throw error;
-      if (!(letter.error instanceof HapaxOpen) || !toolCall?.id) throw letter.error;
+      if (letter.error !== undefined) throw letter.error;
+      if (letter.answer === undefined) throw error;
+      if (!toolCall?.id) throw letter.answer;
       const message = new ToolMessage({
-        content: letter.error.message,
+        content: letter.answer.message,
         name: tool.name,
         status: "error",
         tool_call_id: toolCall.id,

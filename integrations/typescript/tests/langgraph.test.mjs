@@ -3,8 +3,8 @@
 // the built Hapax between them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { setTimeout as pause } from "node:timers/promises";
 
+import { BaseChatModel } from "@langchain/core/language_models/chat_models";
 import { AIMessage } from "@langchain/core/messages";
 import {
   Annotation,
@@ -15,7 +15,7 @@ import {
   StateGraph,
   interrupt,
 } from "@langchain/langgraph";
-import { ToolNode } from "@langchain/langgraph/prebuilt";
+import { ToolNode, createReactAgent } from "@langchain/langgraph/prebuilt";
 import { MultiServerMCPClient, loadMcpTools } from "@langchain/mcp-adapters";
 
 import { callOnce, stepKey } from "../dist/index.js";
@@ -60,6 +60,22 @@ const ask = (...calls) => ({
     }),
   ],
 });
+// A model that says one message a turn, each with calls of those ids.
+function scripted(...turns) {
+  class Scripted extends BaseChatModel {
+    _llmType() {
+      return "scripted";
+    }
+    bindTools() {
+      return this;
+    }
+    async _generate() {
+      const message = ask(...turns.shift().map((id) => [id, { amount: 5 }])).messages[0];
+      return { generations: [{ text: "", message }] };
+    }
+  }
+  return new Scripted({});
+}
 const said = (state) => state.messages.at(-1).content;
 
 test("one table of ways", { concurrency: true }, async (t) => {
@@ -203,8 +219,7 @@ test("an unknown outcome is unknown and stays one effect", async (t) => {
   const app = toolNodeApp(tools);
   const slow = { amount: 5, sleep_ms: 60_000 };
   const call = app.invoke(ask(["c1", slow]), thread("a"));
-  while (way.effects() === 0) await pause(10);
-  process.kill(JSON.parse(way.lines()[0]).pid, "SIGKILL");
+  await way.killServer();
   const first = said(await call);
   assert.match(first, /^Status: unknown\..*hapax ops resolve/s);
   assert.match(said(await app.invoke(ask(["c2", slow]), thread("a"))), /^Status: unknown\./);
@@ -215,6 +230,62 @@ test("an unknown outcome is unknown and stays one effect", async (t) => {
     code: "OUTCOME_UNKNOWN",
   });
   assert.equal(way.effects(), 1);
+});
+
+test("after a restart, a fresh key for what is unknown can be refused", async (t) => {
+  const way = new Way(t, ["--fresh-key", "refuse"]);
+  const client = await way.connect();
+  for (const name of ["c1", "c2"]) {
+    // What the process remembers is gone with it.
+    const tools = await loadTools("pay", client, { waitMs: 0, keys: new Keys() });
+    const slow = { amount: 5, sleep_ms: 60_000 };
+    const call = toolNodeApp(tools).invoke(ask([name, slow]), thread("a"));
+    if (name === "c1") await way.killServer();
+    assert.match(said(await call), name === "c1" ? /^Status: unknown/ : /^Status: not sent/);
+  }
+  assert.equal(way.effects(), 1);
+});
+
+test("a call that a person must approve", async (t) => {
+  const way = new Way(t, ["--approval", "always"]);
+  const seen = [];
+  const onAnswer = (one) => seen.push(one);
+  const tools = await loadTools("pay", await way.connect(), { onAnswer });
+  const app = toolNodeApp(tools);
+  const first = said(await app.invoke(ask(["c1", { amount: 5 }]), thread("a")));
+  assert.match(first, /^Status: waiting for a person's approval\./);
+  assert.equal(way.effects(), 0);
+  way.ops("approve", seen[0].id);
+  const second = said(await app.invoke(ask(["c2", { amount: 5 }]), thread("a")));
+  assert.match(second, /^charged, receipt/);
+  assert.equal(way.effects(), 1);
+});
+
+test("the prebuilt agent, its tools run again", async (t) => {
+  const way = new Way(t);
+  const failed = new Set();
+  const afterToolCall = ({ result }) => {
+    const receipt = JSON.stringify(result);
+    if (failed.has(receipt)) return;
+    failed.add(receipt);
+    throw new Error("lost after the tool returned");
+  };
+  const tools = await loadTools("pay", await way.connect(), { afterToolCall });
+  const model = scripted(["c1", "c2"], ["c3"], []);
+  const agent = createReactAgent({
+    llm: model,
+    tools: new ToolNode(tools, { handleToolErrors: false }),
+    checkpointer: new MemorySaver(),
+  });
+  let question = { messages: [["user", "charge five, twice, then once more"]] };
+  let answer;
+  for (let run = 0; answer === undefined && run < 10; run++) {
+    answer = await agent.invoke(question, thread("a")).catch(() => undefined);
+    question = null;
+  }
+  assert.equal(failed.size, 3);
+  assert.equal(answer.messages.filter((one) => one.getType() === "tool").length, 3);
+  assert.equal(way.effects(), 3);
 });
 
 test("other arguments on the second run are refused and not retried", async (t) => {

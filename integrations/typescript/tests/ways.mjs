@@ -2,9 +2,11 @@
 // The real server and the built Hapax, for the tests. HAPAX and HAPAX_EXAMPLE_SERVER name them.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 
 const ROOT = resolve(import.meta.dirname, "..", "..", "..");
 const HAPAX = process.env.HAPAX ?? join(ROOT, "build", "src", "app", "hapax");
@@ -21,6 +23,7 @@ export class Way {
     const server = [SERVER, "--ledger", this.effectsFile];
     const ledger = join(this.directory, "ledger");
     const run = [HAPAX, "run", "--ledger", ledger, "--name", "pay", "--orphan-timeout", "5s"];
+    this.opsOptions = ["--ledger", ledger];
     this.argv = bare ? server : [...run, ...options, "--", ...server];
     this.clients = [];
     test.after(async () => {
@@ -35,6 +38,16 @@ export class Way {
     await client.connect(new StdioClientTransport({ command, args }));
     this.clients.push(client);
     return client;
+  }
+
+  ops(...args) {
+    execFileSync(HAPAX, ["ops", ...args, ...this.opsOptions], { stdio: "ignore" });
+  }
+
+  // Once it has acted, so that its answer is lost and its effect is not.
+  async killServer() {
+    while (this.effects() === 0) await pause(10);
+    process.kill(JSON.parse(this.lines()[0]).pid, "SIGKILL");
   }
 
   lines() {
