@@ -92,9 +92,9 @@ struct hx_config_upstream *hx_config_add_upstream(struct hx_config *config, stru
     *upstream =
         (struct hx_config_upstream){.mark = mark, .name = own_name.ptr, .prefix = own_prefix.ptr};
     hx_settings_init(&upstream->settings);
+    /* Every good name is a text: only memory can be what is missing. */
     int rc = hx_settings_set(&upstream->settings, HX_SPAN_LIT("name"), name, &complaint);
-    hx_assert(rc == 0); /* every good name is a text, and the arena is empty */
-    return upstream;
+    return rc == 0 ? upstream : NULL;
 }
 
 void hx_config_warn(struct hx_config *config, struct hx_mark mark, const char *format, ...)

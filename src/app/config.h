@@ -114,7 +114,7 @@ void hx_config_advise(struct hx_config *config);
 int hx_config_add_listen(struct hx_config *config, struct hx_span text, struct hx_mark mark,
                          const char *file, struct hx_complaint *complaint) HX_MUST_CHECK;
 /* An upstream with default settings, to be filled; borrowed until the next one is added. `name` is
- * good. NULL when there are too many. */
+ * good. NULL when there are too many, or memory is gone. */
 struct hx_config_upstream *hx_config_add_upstream(struct hx_config *config, struct hx_span name,
                                                   struct hx_mark mark);
 bool hx_upstream_name_is_good(struct hx_span name);

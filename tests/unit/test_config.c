@@ -536,6 +536,29 @@ static void an_editors_file(void **state)
     check_refusals(refusals, COUNT_OF(refusals));
 }
 
+/* Whatever allocation is refused, the file is refused with a sentence, and nothing is lost. */
+static void without_memory(void **state)
+{
+    unsigned long refused = 0;
+    (void)state;
+    for (unsigned long n = 1;; n++) {
+        struct hx_config config;
+        struct hx_complaint complaint;
+        hx_config_init(&config);
+        hx_alloc_fail_at(n);
+        int rc = hx_config_parse(&config, "f", hx_span_cstr(whole_file), &complaint);
+        hx_alloc_fail_at(0);
+        hx_config_fini(&config);
+        if (rc == 0)
+            break;
+        assert_int_equal(rc, 1);
+        assert_true(strlen(complaint.text) > 10);
+        refused++;
+        assert_true(refused < 10000);
+    }
+    assert_true(refused > 3);
+}
+
 static size_t warning_count(const struct hx_config *config)
 {
     size_t count = 0;
@@ -589,6 +612,7 @@ int main(void)
         cmocka_unit_test(sizes),
         cmocka_unit_test(an_editors_file),
         cmocka_unit_test(advice),
+        cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

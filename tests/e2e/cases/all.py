@@ -3,6 +3,7 @@
 
 from . import (  # noqa: F401
     bytes_exact,
+    config,
     crash,
     field_approval,
     field_children,
