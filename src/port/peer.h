@@ -109,7 +109,7 @@ struct hx_peer_event {
     struct hx_buf line;        /* owned by the event */
     struct hx_buf stderr_tail; /* CLOSED: the last lines of standard error, owned by the event */
     struct hx_buf challenge;   /* REJECTED: WWW-Authenticate, owned by the event */
-    struct hx_buf key;         /* downstream MESSAGE: the header Idempotency-Key as it came, owned */
+    struct hx_buf key;         /* downstream MESSAGE: the header Idempotency-Key as it came */
     uint32_t key_count;        /* how often it stood there; 0 without headers */
 };
 
