@@ -68,9 +68,17 @@ static void tell(struct sending *sending, enum hx_peer_event_type type)
 
 void sending_give_up(struct sending *sending)
 {
-    if (!sending->is_told)
+    if (!sending->has_fate)
         tell(sending, sending->is_cut ? HX_PEER_CUT : HX_PEER_NOT_SENT);
     sending_free(sending);
+}
+
+void sending_recall(struct sending *sending)
+{
+    if (sending == NULL || !sending->is_told)
+        return;
+    tell(sending, HX_PEER_TAKEN_BACK);
+    sending->is_told = false;
 }
 
 void sending_confirm(struct sending *sending)
@@ -96,6 +104,7 @@ static void written(struct sending *sending)
 
     tell(sending, HX_PEER_WRITTEN);
     sending->is_told = true;
+    sending->has_fate = true;
     sending->told_at = front_now(front);
     hx_list_append(&front->told, &sending->told);
     front_wake_at(front, hx_mono_after(sending->told_at, within_ms));
@@ -113,7 +122,7 @@ static void lost(struct sending *sending, enum hx_web_event_type type)
 
 static void taken_back(struct sending *sending)
 {
-    tell(sending, HX_PEER_TAKEN_BACK);
+    sending_recall(sending);
     if (sending->event == NULL)
         sending_free(sending);
     else

@@ -71,8 +71,9 @@ struct sending {
     struct event *event; /* that it stands in, kept; NULL = none */
     uint64_t tag;        /* the engine's */
     uint64_t web_tag;
-    bool is_told; /* WRITTEN was told, and not taken back */
-    bool is_cut;  /* something of it left */
+    bool is_told;  /* WRITTEN was told, and not taken back */
+    bool has_fate; /* something was told */
+    bool is_cut;   /* something of it left */
 };
 
 struct event {
@@ -304,6 +305,8 @@ struct sending *sending_new(struct session *session, uint64_t tag, struct event 
 uint64_t sending_web_tag(struct sending *sending);
 /* Not one byte of it left, or only some: as was seen. Frees it. */
 void sending_give_up(struct sending *sending);
+/* It was written, and is known now not to have been read. */
+void sending_recall(struct sending *sending);
 /* The client says that it has it. */
 void sending_confirm(struct sending *sending);
 /* Its event is forgotten. */

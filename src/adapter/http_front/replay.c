@@ -13,12 +13,18 @@ static struct event *event_of(struct hx_list *node)
     return hx_container_of(node, struct event, node);
 }
 
+/* What it takes to keep it, with its share of a stream that is kept for nothing else. */
+static size_t cost_of(size_t len)
+{
+    return len + sizeof(struct event) + sizeof(struct sending) + sizeof(struct stream);
+}
+
 /* What was said of it so far is its fate. */
 static void event_free(struct session *session, struct event *event)
 {
     if (event->sending != NULL)
         sending_detach(event->sending);
-    session->kept_bytes -= event->bytes.len;
+    session->kept_bytes -= cost_of(event->bytes.len);
     hx_list_unlink(&event->node);
     hx_buf_fini(&event->bytes);
     hx_free(event);
@@ -63,13 +69,13 @@ static struct stream *oldest_over(const struct session *session)
     return NULL;
 }
 
-static bool make_room(struct stream *stream, size_t len)
+static bool make_room(struct stream *stream, size_t cost)
 {
     struct session *session = stream->session;
     struct front *front = session->front;
     size_t max = front->options.stream_keep_bytes_max;
 
-    while (len <= max && session->kept_bytes > max - len) {
+    while (cost <= max && session->kept_bytes > max - cost) {
         struct stream *over = oldest_over(session);
         front->counts.dropped_events++;
         if (over != NULL)
@@ -79,7 +85,7 @@ static bool make_room(struct stream *stream, size_t len)
         else
             return false;
     }
-    return len <= max;
+    return cost <= max;
 }
 
 /* On a connection that lives, older ones have arrived, or it would be known by now. */
@@ -101,7 +107,7 @@ struct event *replay_add(struct stream *stream, const struct hx_buf *bytes)
     struct event *event;
 
     drop_old(stream);
-    if (!make_room(stream, bytes->len))
+    if (!make_room(stream, cost_of(bytes->len)))
         return NULL;
     event = hx_new(struct event);
     hx_buf_init(&event->bytes, BODY_MAX);
@@ -112,7 +118,7 @@ struct event *replay_add(struct stream *stream, const struct hx_buf *bytes)
     event->number = number;
     event->kept_at = front_now(session->front);
     hx_list_append(&stream->events, &event->node);
-    session->kept_bytes += event->bytes.len;
+    session->kept_bytes += cost_of(event->bytes.len);
     return event;
 }
 
@@ -125,6 +131,8 @@ static bool write_again(struct stream *stream, struct event *event)
     hx_buf_init(&bytes, BODY_MAX);
     if (hx_buf_append_span(&bytes, hx_buf_span(&event->bytes)) < 0)
         return false;
+    /* Its client does not have it, whatever the kernel took. */
+    sending_recall(event->sending);
     front->web->ops->stream_event(front->web, stream->web, &bytes, sending_web_tag(event->sending));
     hx_buf_fini(&bytes);
     return true;
