@@ -55,13 +55,14 @@ struct hx_ask *hx_ask_find(struct hx_session *session, const struct hx_rpc_id *i
 
 struct hx_ask *hx_ask_find_server(struct hx_link *link, const struct hx_rpc_id *server_id)
 {
-    if (link->session == NULL)
-        return NULL;
-    hx_list_for_each (node, &link->session->asks) {
-        struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
-        struct hx_rpc_id id = hx_rpc_id_parse(hx_buf_span(&ask->raw_id));
-        if (ask->kind == HX_ASK_SERVER && hx_rpc_id_eq(&id, server_id))
-            return ask;
+    hx_list_for_each (at, &link->sessions) {
+        struct hx_session *session = hx_container_of(at, struct hx_session, link_node);
+        hx_list_for_each (node, &session->asks) {
+            struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
+            struct hx_rpc_id id = hx_rpc_id_parse(hx_buf_span(&ask->raw_id));
+            if (ask->kind == HX_ASK_SERVER && hx_rpc_id_eq(&id, server_id))
+                return ask;
+        }
     }
     return NULL;
 }
@@ -94,7 +95,8 @@ void hx_ask_refuse(struct hx_ask *ask, const char *reason)
 void hx_ask_for_server(struct hx_link *link, const struct hx_rpc_msg *msg)
 {
     enum { ASKS_MAX = 1024 };
-    struct hx_session *session = link->session;
+    const struct hx_request *about = hx_link_about(link);
+    struct hx_session *session = about != NULL ? about->session : hx_link_session(link);
     struct hx_buf line;
     bool is_gone = session == NULL || session->is_gone;
     if (is_gone || session->asks_by_id.count >= ASKS_MAX) {
@@ -107,7 +109,7 @@ void hx_ask_for_server(struct hx_link *link, const struct hx_rpc_msg *msg)
     (void)hx_buf_append_span(&ask->raw_id, msg->id.raw);
     hx_buf_init(&line, link->gateway->options.message_max + 64);
     if (hx_rewrite_id(msg, hx_span_cstr(ask->id_text), &line) == 0) {
-        hx_send_aside(session, &line, hx_link_exchange(link));
+        hx_send_aside(session, &line, about != NULL ? about->exchange : 0);
     } else {
         refuse_server(link, msg->id.raw, cannot_be_passed);
         hx_ask_withdraw(ask);
@@ -127,12 +129,13 @@ void hx_asks_of_client_gone(struct hx_session *session)
 
 void hx_asks_of_server_gone(struct hx_link *link)
 {
-    if (link->session == NULL)
-        return;
-    hx_list_for_each_safe (node, &link->session->asks) {
-        struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
-        if (ask->kind == HX_ASK_SERVER)
-            hx_ask_withdraw(ask);
+    hx_list_for_each (at, &link->sessions) {
+        struct hx_session *session = hx_container_of(at, struct hx_session, link_node);
+        hx_list_for_each_safe (node, &session->asks) {
+            struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
+            if (ask->kind == HX_ASK_SERVER)
+                hx_ask_withdraw(ask);
+        }
     }
 }
 

@@ -84,7 +84,10 @@ struct hx_call {
     bool is_transport_repeat; /* its request id was used before, for the same call */
     bool is_adopted;          /* keyless: taken for a repeat */
     struct hx_wall work_began;
-    struct hx_timer wait; /* join_wait */
+    struct hx_timer wait;  /* join_wait */
+    struct hx_timer slow;  /* it takes so long that its client may lose its stream */
+    struct hx_span stream; /* the name of that; absent = there is none */
+    bool is_resumed;       /* its client came back for the answer */
     struct hx_gateway *gateway;
 };
 
@@ -120,6 +123,8 @@ bool hx_replay_is_found(struct hx_call *call, const struct hx_store_request *fou
 
 /* intake.c: how a call finds its operation. */
 void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, struct hx_tool *tool);
+/* A call that follows the operation of this record. Ends it when that cannot be. */
+void hx_intake_resume(struct hx_request *request, const struct hx_record *record);
 void hx_intake_again(struct hx_call *call);
 void hx_intake_find(struct hx_call *call);
 void hx_intake_begin_new(struct hx_call *call);

@@ -29,14 +29,9 @@ static void keep(struct hx_buf *kept, struct hx_span bytes)
 
 static void remember_initialize(struct hx_session *session, const struct hx_rpc_msg *msg)
 {
-    struct hx_gateway *gateway = session->gateway;
-    keep(&session->link->hello.initialize, msg->raw);
-    hx_arena_reset(&session->client_arena);
-    session->has_client = hx_mcp_initialize_read(
-                              &gateway->scratch, hx_arena_dup(&session->client_arena, msg->params),
-                              &gateway->part_limits, &session->client_arena, &session->client) == 0;
-    if (session->has_client)
-        session->era = hx_mcp_facts(session->client.revision);
+    if (session->link->share.len == 0)
+        keep(&session->link->hello.initialize, msg->raw);
+    hx_session_learn_client(session, msg->params);
 }
 
 /* Reading these twice harms nobody, so they survive one restart of the server. */
@@ -242,9 +237,12 @@ static void take_notification(struct hx_session *session, const struct hx_rpc_ms
         take_cancel(session, msg);
         return;
     }
-    if (method == HX_MCP_INITIALIZED)
+    bool is_shared = session->link->share.len > 0;
+    if (method == HX_MCP_INITIALIZED && !is_shared)
         keep(&session->link->hello.initialized, msg->raw);
-    hx_link_notify(session->link, msg->raw);
+    /* The handshake of a shared link is ours, and it promised no roots. */
+    if (!is_shared || (method != HX_MCP_INITIALIZED && method != HX_MCP_ROOTS_LIST_CHANGED))
+        hx_link_notify(session->link, msg->raw);
 }
 
 static void take_response(struct hx_session *session, const struct hx_rpc_msg *msg)
@@ -377,6 +375,7 @@ void hx_client_event(struct hx_session *session, struct hx_peer_event *event)
     hx_link_stir(session->link);
     switch (event->type) {
     case HX_PEER_MESSAGE:
+        hx_session_touch(session);
         session->taking = event->exchange;
         if (!session->is_gone && !session->gateway->is_draining)
             take_message(session, &event->line, NULL);
@@ -398,7 +397,11 @@ void hx_client_event(struct hx_session *session, struct hx_peer_event *event)
         input_over(session);
         return;
     case HX_PEER_READER_GONE:
+        client_left(session);
+        return;
     case HX_PEER_ENDED:
+        session->is_ended = true;
+        hx_session_forget_kept(session);
         client_left(session);
         return;
     case HX_PEER_FRONT_GONE:
@@ -409,6 +412,9 @@ void hx_client_event(struct hx_session *session, struct hx_peer_event *event)
         exchange_gone(session, event->exchange);
         return;
     case HX_PEER_RESUME:
+        hx_session_touch(session);
+        hx_stream_resume(session, event->exchange, hx_buf_span(&event->line));
+        return;
     case HX_PEER_FIRST_BYTE:
     case HX_PEER_STARTED:
     case HX_PEER_STALLED:

@@ -60,30 +60,37 @@ static void spool(struct hx_work *work)
     }
 }
 
+bool hx_write_call(struct hx_buf *out, struct hx_span id, const struct hx_record *record)
+{
+    struct hx_json_writer writer;
+    hx_json_writer_init(&writer, out);
+    (void)hx_buf_append_cstr(out, "{\"jsonrpc\":\"2.0\",\"id\":");
+    (void)hx_buf_append_span(out, id);
+    (void)hx_buf_append_cstr(out, ",\"method\":\"tools/call\",\"params\":{\"name\":");
+    hx_json_put_string(&writer, record->tool);
+    if (!hx_span_is_absent(record->arguments)) {
+        (void)hx_buf_append_cstr(out, ",\"arguments\":");
+        (void)hx_buf_append_span(out, record->arguments);
+    }
+    (void)hx_buf_append_cstr(out, "}}");
+    return hx_buf_ok(out);
+}
+
 /* The request to send: the first caller's own line, or, when nobody here has one, made from the
  * row. */
 static bool prepare_message(struct hx_work *work)
 {
     if (work->message.len > 0)
         return true;
-    struct hx_list *first = hx_list_first(&work->calls);
-    if (first != NULL) {
-        const struct hx_call *call = hx_container_of(first, struct hx_call, node);
-        return hx_buf_append_span(&work->message, hx_buf_span(&call->request->message)) == 0;
+    hx_list_for_each (node, &work->calls) {
+        const struct hx_call *call = hx_container_of(node, struct hx_call, node);
+        if (!call->is_resumed)
+            return hx_buf_append_span(&work->message, hx_buf_span(&call->request->message)) == 0;
     }
+    /* Without the arguments it would be another call. */
     const struct hx_record *record = &work->op.durable;
-    struct hx_json_writer writer;
-    hx_json_writer_init(&writer, &work->message);
-    (void)hx_buf_append_cstr(&work->message,
-                             "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"tools/call\","
-                             "\"params\":{\"name\":");
-    hx_json_put_string(&writer, record->tool);
-    if (!hx_span_is_absent(record->arguments)) {
-        (void)hx_buf_append_cstr(&work->message, ",\"arguments\":");
-        (void)hx_buf_append_span(&work->message, record->arguments);
-    }
-    (void)hx_buf_append_cstr(&work->message, "}}");
-    return hx_buf_ok(&work->message);
+    bool has_all = !hx_span_is_absent(record->arguments) || work->tool->rules.has_stored_arguments;
+    return has_all && hx_write_call(&work->message, HX_SPAN_LIT("0"), record);
 }
 
 static bool wants_progress(const struct hx_work *work)

@@ -205,7 +205,7 @@ static bool take_neighbours(struct hx_gateway *gateway)
 /* A slow client must not make us hold the server's whole output. */
 static void apply_back_pressure(struct hx_link *link)
 {
-    const struct hx_session *session = link->session;
+    const struct hx_session *session = hx_link_session(link);
     uint64_t queued = 0;
     if (session != NULL && !session->is_gone)
         queued = session->options.downstream->ops->queued_bytes(session->options.downstream);

@@ -54,15 +54,33 @@ struct hx_server *hx_server_new(struct hx_gateway *gateway,
 struct hx_session_options {
     struct hx_server *server;
     struct hx_downstream *downstream;
-    struct hx_span tenant; /* borrowed, as long as the session */
+    struct hx_span tenant; /* texts are borrowed as long as the session */
     struct hx_span principal;
+    /* Under which the ledger keeps the session, so that a restart does not lose it; zero: not. */
+    struct hx_digest key;
+    struct hx_span endpoint; /* kept beside it, for whoever looks it up */
+    /* Sessions of one server that share this text share one connection to it, whose handshake is
+     * ours; absent: it has a connection of its own, and the client's handshake passes through. */
+    struct hx_span share;
+    /* Of a session that was found in the ledger, borrowed during the call; else absent. */
+    struct hx_span initialize;
+    struct hx_span revision;
 };
 
 /* NULL when there is no upstream to be had: hx_fault_last() says why. */
 struct hx_session *hx_session_new(struct hx_gateway *gateway,
                                   const struct hx_session_options *options);
-/* The client is gone for good. Its operations go on; session_over follows in some later turn. */
+/* Nobody can be answered on it any more. Its operations go on; session_over follows in some later
+ * turn. What the ledger keeps of it stays, unless the client itself ended it. */
 void hx_session_end(struct hx_session *session);
+
+/* Looks for a session that another process may have kept. `found` is called once, in some turn:
+ * with the session and result DONE; with NULL and STALE when there is none (or somebody else's); with
+ * NULL and NOT_DONE when the ledger cannot say. */
+typedef void hx_session_found(void *context, uint64_t ticket, enum hx_store_result result,
+                              const struct hx_store_session *found);
+void hx_gateway_find_session(struct hx_gateway *gateway, const struct hx_digest *key,
+                             hx_session_found *found, void *context, uint64_t ticket);
 
 /* Handles everything that is there. Returns the milliseconds until it wants to be called again at
  * the latest (-1 = not before something arrives). */

@@ -55,17 +55,62 @@ static void send_quiet(struct hx_link *link, const struct hx_buf *message)
     hx_buf_fini(&line);
 }
 
-void hx_link_greeted(struct hx_link *link, bool is_welcome)
+static void keep_welcome(struct hx_link *link, const struct hx_rpc_msg *answer)
+{
+    hx_buf_reset(&link->welcome);
+    if (link->share.len > 0)
+        (void)hx_buf_append_span(&link->welcome, answer->raw);
+}
+
+void hx_link_greeted(struct hx_link *link, const struct hx_rpc_msg *answer)
 {
     hx_link_handshake_answered(link);
-    if (!is_welcome) {
+    if (answer->kind != HX_RPC_RESULT) {
         hx_tell(link->gateway, HX_TELL_WARN, "greeting_refused", "generation=%u", link->generation);
         link->upstream->ops->stop(link->upstream);
         return;
     }
+    keep_welcome(link, answer);
     send_copy(link, &link->hello.initialized);
     send_quiet(link, &link->hello.level);
     hx_list_for_each (node, &link->hello.subscriptions)
         send_quiet(link, &hx_container_of(node, struct hx_subscription, node)->message);
     hx_link_become_ready(link);
+}
+
+/* The older of two revisions: what both sides can speak. */
+static struct hx_span common_revision(const struct hx_session *session, struct hx_span servers)
+{
+    enum hx_mcp_revision theirs = hx_mcp_revision_parse(servers);
+    enum hx_mcp_revision ours = session->has_client ? session->client.revision : HX_MCP_UNKNOWN;
+    bool is_older = ours != HX_MCP_UNKNOWN && theirs != HX_MCP_UNKNOWN && ours < theirs;
+    return is_older ? hx_mcp_facts(ours)->name : HX_SPAN_NONE;
+}
+
+void hx_link_answer_initialize(struct hx_link *link, struct hx_request *request)
+{
+    struct hx_gateway *gateway = link->gateway;
+    struct hx_session *session = request->session;
+    struct hx_mcp_initialize_result result;
+    struct hx_rpc_msg welcome;
+    struct hx_buf line;
+    hx_buf_init(&line, gateway->options.message_max + (size_t)64 * 1024);
+    bool is_good =
+        hx_rpc_read(&gateway->tape, hx_buf_span(&link->welcome), &gateway->limits, &gateway->arena,
+                    &welcome) == 0 &&
+        welcome.kind == HX_RPC_RESULT &&
+        hx_mcp_initialize_result_read(&gateway->scratch, welcome.result, &gateway->part_limits,
+                                      &gateway->arena, &result) == 0;
+    struct hx_span revision =
+        is_good ? common_revision(session, hx_mcp_facts(result.revision)->name) : HX_SPAN_NONE;
+    const struct hx_rewrite_initialize change = {.id = request->raw_id, .revision = revision};
+    if (!is_good ||
+        hx_rewrite_initialize_result(&gateway->rewrite, welcome.raw, &change, &line) != 0) {
+        hx_buf_fini(&line);
+        hx_upstream_failed_request(link, request);
+        return;
+    }
+    session->era = hx_mcp_facts(hx_span_is_absent(revision) ? result.revision
+                                                            : hx_mcp_revision_parse(revision));
+    hx_session_keep(request, &line);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The client's side of the handshake, kept to be played again to a restarted server.
+ * The client's side of the handshake, kept to be played again to a restarted server; or one of our
+ * own, where no client's can be passed on.
  */
 #include "engine/internal.h"
 
@@ -37,4 +38,23 @@ void hx_hello_subscribe(struct hx_hello *hello, struct hx_span message)
     hx_buf_init(&subscription->message, hello->initialize.len_max);
     (void)hx_buf_append_span(&subscription->message, message);
     hx_list_append(&hello->subscriptions, &subscription->node);
+}
+
+static const char initialized[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}";
+
+void hx_hello_make(struct hx_hello *hello)
+{
+    struct hx_span revision = hx_mcp_facts(HX_MCP_2025_11_25)->name;
+    (void)hx_buf_printf(&hello->initialize,
+                        "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"
+                        "\"protocolVersion\":\"%.*s\",\"capabilities\":{},\"clientInfo\":{"
+                        "\"name\":\"hapax\",\"version\":\"" HX_VERSION "\"}}}",
+                        HX_SPAN_FMT(revision));
+    (void)hx_buf_append_cstr(&hello->initialized, initialized);
+}
+
+void hx_hello_restore(struct hx_hello *hello, struct hx_span initialize)
+{
+    (void)hx_buf_append_span(&hello->initialize, initialize);
+    (void)hx_buf_append_cstr(&hello->initialized, initialized);
 }

@@ -20,6 +20,12 @@ static void on_wait_over(struct hx_timer *timer)
     hx_work_step(call->work, &event, call);
 }
 
+/* Only a call that takes its time is worth a row: the client of a quick one calls again. */
+static void on_slow(struct hx_timer *timer)
+{
+    hx_stream_keep(hx_container_of(timer, struct hx_call, slow));
+}
+
 static struct hx_call *new_call(struct hx_request *request, struct hx_tool *tool)
 {
     enum { ARENA_MAX = 1 << 20 };
@@ -31,6 +37,7 @@ static struct hx_call *new_call(struct hx_request *request, struct hx_tool *tool
     call->tool = tool;
     call->arrived = gateway->now;
     call->wait.fire = on_wait_over;
+    call->slow.fire = on_slow;
     hx_list_init(&call->node);
     hx_arena_init(&call->arena, ARENA_MAX);
     request->call = call;
@@ -50,6 +57,7 @@ void hx_call_forget(struct hx_call *call)
     struct hx_gateway *gateway = call->gateway;
     struct hx_work *work = call->work;
     hx_timer_disarm(&gateway->timers, &call->wait);
+    hx_timer_disarm(&gateway->timers, &call->slow);
     hx_store_forget_call(call);
     struct hx_map_node *at = NULL;
     while (call->questions_open > 0 && (at = hx_map_next(&gateway->questions, at)) != NULL) {
@@ -96,6 +104,59 @@ static void refuse_arguments(struct hx_call *call, const char *reason)
                    HX_SPAN_LIT("{\"retry_safe\":true}"));
 }
 
+/* Its client may come back for the answer, when the ledger knows where it belongs. */
+static void name_stream(struct hx_call *call)
+{
+    const int64_t slow_ms = 200;
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_downstream *client = call->session->options.downstream;
+    call->stream = HX_SPAN_NONE;
+    if (call->request->exchange == 0 || call->request->batch != NULL || !call->session->is_kept)
+        return;
+    struct hx_span name = client->ops->stream_name(client, call->request->exchange);
+    if (hx_span_is_absent(name))
+        return;
+    call->stream = hx_arena_dup(&call->arena, name);
+    hx_timer_arm(&gateway->timers, &call->slow, hx_mono_after(gateway->now.mono, slow_ms));
+}
+
+void hx_intake_resume(struct hx_request *request, const struct hx_record *record)
+{
+    struct hx_gateway *gateway = request->session->gateway;
+    struct hx_tool *tool = hx_tool_get(request->session->options.server, record->tool);
+    struct hx_call *call = new_call(request, tool);
+    struct hx_buf line;
+    hx_buf_init(&line, gateway->options.message_max);
+    call->is_resumed = true;
+    call->stream = call->progress_token = HX_SPAN_NONE;
+    if (!hx_write_call(&line, request->raw_id, record)) {
+        hx_buf_fini(&line);
+        hx_call_refuse(call, HX_ANSWER_LEDGER_UNAVAILABLE, "Out of memory.");
+        return;
+    }
+    /* The id stands where it stood in the message before. */
+    size_t id_at = (size_t)(request->raw_id.ptr - request->message.data);
+    size_t id_len = request->raw_id.len;
+    hx_buf_fini(&request->message);
+    request->message = line;
+    request->raw_id = hx_span(request->message.data + id_at, id_len);
+    call->wanted = (struct hx_record){
+        .tenant = request->session->options.tenant,
+        .principal = request->session->options.principal,
+        .server = request->session->options.server->options.name,
+        .tool = hx_span_cstr(tool->name),
+        .identity = record->identity,
+        .twin = record->twin,
+        .fingerprint = record->fingerprint,
+        .contract = record->contract,
+        .key_source = record->key_source,
+    };
+    call->wanted.holder = gateway->ports.store->ops->owner(gateway->ports.store);
+    call->is_following = true;
+    call->follow = record->identity;
+    hx_intake_find(call);
+}
+
 void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, struct hx_tool *tool)
 {
     struct hx_gateway *gateway = request->session->gateway;
@@ -127,6 +188,7 @@ void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, str
         return;
     }
     hx_intake_fill_wanted(call);
+    name_stream(call);
     follow_transport_repeat(call);
     hx_intake_note_overlap(call);
     if (!hx_replay_peek(call))

@@ -113,6 +113,12 @@ void hx_store_submit_for_note(struct hx_gateway *gateway, struct hx_delivery_not
 /* Tries again, in a while, what the ledger did not take. */
 void hx_store_try_again(struct hx_gateway *gateway);
 void hx_store_forget_call(struct hx_call *call);
+/* For what the ledger keeps of a session: see kept.c. */
+void hx_store_submit_kept(struct hx_session *session, uint64_t exchange,
+                          struct hx_store_request *request);
+void hx_store_submit_find_session(struct hx_gateway *gateway, struct hx_store_request *request,
+                                  hx_session_found *found, void *context, uint64_t ticket);
+void hx_store_forget_session(struct hx_session *session);
 void hx_store_submit_sweep(struct hx_gateway *gateway, struct hx_store_request *request);
 /* Takes a finished request and hands its result on. */
 void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done);

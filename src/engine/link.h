@@ -40,8 +40,9 @@ struct hx_server {
     struct hx_list node; /* gateway->servers */
     struct hx_gateway *gateway;
     struct hx_server_options options;
-    struct hx_map tools;   /* struct hx_tool, by name */
-    struct hx_link *house; /* of `hapax run`: carries what nobody here asks for; else NULL */
+    struct hx_map tools;      /* struct hx_tool, by name */
+    struct hx_link *house;    /* of `hapax run`: carries what nobody here asks for; else NULL */
+    struct hx_link *listener; /* takes up streams of an earlier process; nothing is sent over it */
 };
 
 /* A resource that the client watches, to be asked for again after a restart. */
@@ -90,11 +91,15 @@ struct hx_link {
     struct hx_gateway *gateway;
     struct hx_server *server;
     struct hx_upstream *upstream; /* owned, by way of the server's free_upstream */
-    struct hx_session *session;   /* whose link it is; NULL when that is over */
+    struct hx_list sessions;      /* struct hx_session.link_node: who speaks over it */
+    struct hx_buf share;          /* the text that they have in common; empty = it is one's own */
+    struct hx_buf welcome;        /* of a shared one: the server's answer to our handshake */
+    struct hx_timer linger;       /* of a shared one that nobody speaks over now */
     struct hx_list works;         /* struct hx_work.link_node */
     struct hx_hello hello;
     struct hx_map hints;  /* struct hx_hint, by the tool's name */
     bool is_leaving;      /* nobody calls over it any more: it ends with its last attempt */
+    bool must_greet;      /* also the first process: no client will */
     uint64_t speaking;    /* the request on whose exchange the message in hand came; 0 = none */
     uint32_t server_asks; /* of a person, on behalf of the server: clocks stand still */
 
@@ -133,6 +138,14 @@ struct hx_server *hx_server_find(struct hx_gateway *gateway, struct hx_span name
 /* link.c: the server's process. */
 struct hx_link *hx_link_new(struct hx_server *server);
 void hx_link_free(struct hx_link *link);
+/* The one that shares this text, made when there is none; NULL when it cannot be had. */
+struct hx_link *hx_link_shared(struct hx_server *server, struct hx_span share);
+/* For streams that an earlier process listened on; NULL when it cannot be had. */
+struct hx_link *hx_link_listener(struct hx_server *server);
+/* Whose link it is; NULL when it is nobody's, or shared. */
+struct hx_session *hx_link_session(const struct hx_link *link);
+void hx_link_join(struct hx_link *link, struct hx_session *session);
+void hx_link_part(struct hx_session *session);
 /* Looks at it at the end of the turn: may it end, must its server be held? */
 void hx_link_stir(struct hx_link *link);
 /* No attempt begins over it any more. */
@@ -149,9 +162,9 @@ void hx_link_limit_handshake(struct hx_link *link);
 void hx_link_handshake_answered(struct hx_link *link);
 /* The server cannot be used now; whoever waits for it is told. */
 void hx_link_unreachable(struct hx_link *link);
-/* On which exchange of its client's a message belongs that the server is sending: that of the
- * request it speaks on, else of the client's newest one; 0 = of none. */
-uint64_t hx_link_exchange(struct hx_link *link);
+/* The client's request that the message belongs to which the server is sending: the one on whose
+ * exchange it speaks, else the newest one of the only client; NULL = none. */
+struct hx_request *hx_link_about(struct hx_link *link);
 /* How the last process ended, in sentences: its status and its last words. */
 void hx_link_write_end(const struct hx_link *link, struct hx_buf *out);
 void hx_link_stop(struct hx_link *link);
@@ -180,6 +193,10 @@ struct hx_route_end hx_route_take(struct hx_route *route);
 void hx_hello_init(struct hx_hello *hello, size_t message_max);
 void hx_hello_fini(struct hx_hello *hello);
 void hx_hello_subscribe(struct hx_hello *hello, struct hx_span message);
+/* A handshake of our own, without any capability: what the server would ask for, nobody gets. */
+void hx_hello_make(struct hx_hello *hello);
+/* The client's, of whom only the first message was kept. */
+void hx_hello_restore(struct hx_hello *hello, struct hx_span initialize);
 
 /* waiting.c: what waits for the server to be there. */
 void hx_link_forward(struct hx_link *link, struct hx_request *request);
@@ -191,7 +208,9 @@ void hx_link_fail_waiting(struct hx_link *link);
 
 /* greeting.c: our own handshake. */
 void hx_link_greet(struct hx_link *link);
-void hx_link_greeted(struct hx_link *link, bool is_welcome);
+void hx_link_greeted(struct hx_link *link, const struct hx_rpc_msg *answer);
+/* Answers the client's `initialize` with what the server said to ours. */
+void hx_link_answer_initialize(struct hx_link *link, struct hx_request *request);
 
 /* exchange.c: ends that only transports with exchanges know. */
 bool hx_link_has_exchanges(const struct hx_link *link);

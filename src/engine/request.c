@@ -32,6 +32,7 @@ struct hx_request *hx_request_new(struct hx_session *session, enum hx_request_ki
     session->taking = 0;
     request->limit.fire = on_limit;
     hx_list_init(&request->wait_node);
+    hx_buf_init(&request->kept_line, session->gateway->options.message_max + (size_t)64 * 1024);
     hx_buf_init(&request->id_key, HX_RPC_ID_MAX + 16);
     hx_rpc_id_key(&msg->id, &request->id_key);
     hx_list_append(&session->requests, &request->node);
@@ -59,6 +60,7 @@ void hx_request_free(struct hx_request *request)
     struct hx_batch *batch = request->batch;
     hx_buf_fini(&request->message);
     hx_buf_fini(&request->id_key);
+    hx_buf_fini(&request->kept_line);
     hx_free(request);
     hx_link_stir(session->link);
     if (batch != NULL) {

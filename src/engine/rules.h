@@ -63,8 +63,9 @@ struct hx_gateway_options {
      * Never arguments, results or whole keys. */
     enum hx_tell tell_max; /* what is less grave is not even put into words */
     void (*tell)(void *context, enum hx_tell tell, const char *event, const char *pairs);
-    /* A session is over, and nothing here points at its downstream any more. NULL = nobody asks. */
-    void (*session_over)(void *context, struct hx_downstream *downstream);
+    /* A session is over, and nothing here points at its downstream any more. `is_ended`: by its
+     * client, for good. NULL = nobody asks. */
+    void (*session_over)(void *context, struct hx_downstream *downstream, bool is_ended);
     void *context;
 };
 

@@ -20,19 +20,50 @@ static void on_input_limit(struct hx_timer *timer)
     }
 }
 
+void hx_session_learn_client(struct hx_session *session, struct hx_span params)
+{
+    struct hx_gateway *gateway = session->gateway;
+    hx_arena_reset(&session->client_arena);
+    session->has_client = hx_mcp_initialize_read(
+                              &gateway->scratch, hx_arena_dup(&session->client_arena, params),
+                              &gateway->part_limits, &session->client_arena, &session->client) == 0;
+    if (session->has_client)
+        session->era = hx_mcp_facts(session->client.revision);
+}
+
+/* What an earlier process knew of it. The server is greeted in its client's words when it is
+ * needed; until then nothing is started. */
+static void restore(struct hx_session *session)
+{
+    struct hx_gateway *gateway = session->gateway;
+    struct hx_span initialize = session->options.initialize;
+    struct hx_rpc_msg msg;
+    if (hx_rpc_read(&gateway->tape, initialize, &gateway->limits, &gateway->arena, &msg) == 0)
+        hx_session_learn_client(session, msg.params);
+    session->era = hx_mcp_facts(hx_mcp_revision_parse(session->options.revision));
+    session->is_kept = true;
+    session->touched = gateway->now.wall;
+    if (session->link->share.len == 0) {
+        hx_hello_restore(&session->link->hello, initialize);
+        session->link->must_greet = true;
+    }
+    session->options.initialize = session->options.revision = HX_SPAN_NONE; /* borrowed till now */
+}
+
 struct hx_session *hx_session_new(struct hx_gateway *gateway,
                                   const struct hx_session_options *options)
 {
     enum { ARENA_MAX = 64 << 20 };
-    struct hx_link *link = hx_link_new(options->server);
+    bool is_shared = !hx_span_is_absent(options->share);
+    struct hx_link *link =
+        is_shared ? hx_link_shared(options->server, options->share) : hx_link_new(options->server);
     if (link == NULL)
         return NULL;
     struct hx_session *session = hx_new(struct hx_session);
     session->magic = HX_SESSION_MAGIC;
     session->gateway = gateway;
     session->options = *options;
-    session->link = link;
-    link->session = session;
+    hx_link_join(link, session);
     if (gateway->options.ends_with_client)
         options->server->house = link;
     options->downstream->owner = session;
@@ -47,7 +78,10 @@ struct hx_session *hx_session_new(struct hx_gateway *gateway,
     session->input_limit.fire = on_input_limit;
     hx_mint_secret(gateway, session->ask_secret);
     hx_list_append(&gateway->sessions, &session->node);
-    (void)hx_link_want(link);
+    if (!hx_span_is_absent(options->initialize))
+        restore(session);
+    else
+        (void)hx_link_want(link);
     return session;
 }
 
@@ -69,10 +103,8 @@ void hx_session_end(struct hx_session *session)
     hx_session_gone(session);
     hx_delivery_session_over(session);
     hx_timer_disarm(&session->gateway->timers, &session->input_limit);
-    session->link->session = NULL;
-    session->link->is_leaving = true;
-    hx_link_stir(session->link);
-    session->link = NULL;
+    hx_store_forget_session(session);
+    hx_link_part(session);
     hx_list_unlink(&session->node);
     hx_list_append(&session->gateway->over, &session->node);
 }
@@ -81,6 +113,7 @@ void hx_session_free(struct hx_session *session)
 {
     struct hx_gateway *gateway = session->gateway;
     struct hx_downstream *downstream = session->options.downstream;
+    bool is_ended = session->is_ended;
     hx_check(session, HX_SESSION_MAGIC);
     hx_list_unlink(&session->node);
     hx_map_fini(&session->requests_by_id);
@@ -92,7 +125,7 @@ void hx_session_free(struct hx_session *session)
     hx_free(session);
     downstream->owner = NULL;
     if (gateway->options.session_over != NULL)
-        gateway->options.session_over(gateway->options.context, downstream);
+        gateway->options.session_over(gateway->options.context, downstream, is_ended);
 }
 
 bool hx_session_hears(const struct hx_session *session, uint64_t exchange)

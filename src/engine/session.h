@@ -66,6 +66,7 @@ struct hx_request {
     bool may_resend;       /* reading it twice harms nobody */
     bool was_sent;         /* to some process, once at least */
     bool was_resent;
+    struct hx_buf kept_line;  /* INITIALIZE: its answer, until the session stands in the ledger */
     struct hx_list wait_node; /* link->waiting_requests, while the upstream is not ready */
 };
 
@@ -123,6 +124,7 @@ struct hx_session {
     struct hx_gateway *gateway;
     struct hx_session_options options;
     struct hx_link *link;
+    struct hx_list link_node; /* link->sessions */
     struct hx_map requests_by_id;
     struct hx_list requests;
     uint32_t request_count;
@@ -135,13 +137,32 @@ struct hx_session {
     struct hx_map batch_answers; /* by the request's id: answered, and not sent yet */
     struct hx_map answered;      /* struct hx_delivery_note, by the request's id */
     bool is_input_over;
-    bool is_gone; /* it cannot be answered any more */
+    bool is_gone;           /* it cannot be answered any more */
+    bool is_ended;          /* by its client */
+    bool is_kept;           /* it stands in the ledger */
+    struct hx_wall touched; /* what the ledger knows of its last use */
     const struct hx_mcp_facts *era;
     struct hx_mcp_initialize client; /* texts in client_arena */
     struct hx_arena client_arena;
     bool has_client;
     struct hx_timer input_limit; /* the client asks no more; its last answers are waited for */
 };
+
+/* Reads what the client said of itself in its `initialize`. */
+void hx_session_learn_client(struct hx_session *session, struct hx_span params);
+
+/* kept.c: what the ledger keeps of it, and of its streams. */
+/* Takes the answer to its `initialize`, and sends it when the session is kept. */
+void hx_session_keep(struct hx_request *request, struct hx_buf *line);
+/* Somebody uses it. */
+void hx_session_touch(struct hx_session *session);
+void hx_session_forget_kept(struct hx_session *session);
+/* The answer to this call, which has an operation, can be asked for again from now on. */
+void hx_stream_keep(struct hx_call *call);
+/* Somebody asks for the answer that was to come on the stream of this name. */
+void hx_stream_resume(struct hx_session *session, uint64_t exchange, struct hx_span name);
+/* `found` of hx_gateway_find_session comes here too. Takes the request. */
+void hx_kept_done(struct hx_session *session, uint64_t exchange, struct hx_store_request *done);
 
 /* session.c: its life. */
 void hx_session_free(struct hx_session *session);

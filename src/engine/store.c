@@ -9,10 +9,23 @@
  * that were not taken, and knows nothing of their contexts. */
 struct ticket {
     struct hx_list node; /* gateway->tickets */
-    enum { FOR_NOBODY, FOR_WORK, FOR_CALL, FOR_SWEEP, FOR_QUIET, FOR_NOTE } kind;
+    enum {
+        FOR_NOBODY,
+        FOR_WORK,
+        FOR_CALL,
+        FOR_SWEEP,
+        FOR_QUIET,
+        FOR_NOTE,
+        FOR_KEPT,
+        FOR_FINDER
+    } kind;
     struct hx_work *work;
     struct hx_call *call;
     struct hx_delivery_note *note;
+    struct hx_session *session; /* FOR_KEPT */
+    uint64_t exchange;          /* FOR_KEPT; FOR_FINDER: the finder's ticket */
+    hx_session_found *found;    /* FOR_FINDER */
+    void *context;
     enum hx_receipt receipt;
     struct ticket *joined; /* FOR_NOTE: the next one whose counts were added to the same request */
     struct ticket *last_joined;
@@ -229,6 +242,44 @@ static void note_done(struct hx_gateway *gateway, struct hx_store_request *done)
     hx_store_request_free(done);
 }
 
+void hx_store_submit_kept(struct hx_session *session, uint64_t exchange,
+                          struct hx_store_request *request)
+{
+    struct ticket *ticket = request->context;
+    ticket->kind = FOR_KEPT;
+    ticket->session = session;
+    ticket->exchange = exchange;
+    submit(session->gateway, request);
+}
+
+void hx_store_submit_find_session(struct hx_gateway *gateway, struct hx_store_request *request,
+                                  hx_session_found *found, void *context, uint64_t number)
+{
+    struct ticket *ticket = request->context;
+    ticket->kind = FOR_FINDER;
+    ticket->found = found;
+    ticket->context = context;
+    ticket->exchange = number;
+    submit(gateway, request);
+}
+
+void hx_store_forget_session(struct hx_session *session)
+{
+    hx_list_for_each (node, &session->gateway->tickets) {
+        struct ticket *ticket = hx_container_of(node, struct ticket, node);
+        if (ticket->kind == FOR_KEPT && ticket->session == session)
+            ticket->kind = FOR_NOBODY;
+    }
+}
+
+static void give_to_finder(const struct ticket *ticket, struct hx_store_request *done)
+{
+    bool is_there = done->result == HX_STORE_DONE;
+    ticket->found(ticket->context, ticket->exchange, done->result,
+                  is_there ? &done->session : NULL);
+    hx_store_request_free(done);
+}
+
 void hx_store_submit_sweep(struct hx_gateway *gateway, struct hx_store_request *request)
 {
     struct ticket *ticket = request->context;
@@ -284,6 +335,12 @@ void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done
         return;
     case FOR_CALL:
         give_to_call(copy.call, done);
+        return;
+    case FOR_KEPT:
+        hx_kept_done(copy.session, copy.exchange, done);
+        return;
+    case FOR_FINDER:
+        give_to_finder(&copy, done);
         return;
     case FOR_WORK:
         hx_check(copy.work, HX_WORK_MAGIC);

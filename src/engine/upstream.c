@@ -43,8 +43,8 @@ static int rewrite_answer(struct hx_link *link, const struct hx_request *request
 {
     if (msg->kind == HX_RPC_RESULT && request->kind == HX_REQUEST_INITIALIZE) {
         learn_server(request->session, msg);
-        return hx_rewrite_initialize_result(&link->gateway->rewrite, msg->raw, request->raw_id,
-                                            HX_SPAN_NONE, line);
+        const struct hx_rewrite_initialize change = {.id = request->raw_id};
+        return hx_rewrite_initialize_result(&link->gateway->rewrite, msg->raw, &change, line);
     }
     if (msg->kind == HX_RPC_RESULT && request->kind == HX_REQUEST_TOOLS_LIST) {
         hx_tools_learn(link, msg->result);
@@ -75,7 +75,10 @@ static void answer_request(struct hx_link *link, struct hx_route *route,
                        HX_SPAN_LIT("The server's answer is too large to pass on."), HX_SPAN_NONE);
         return;
     }
-    hx_reply_line(request, &line, NULL);
+    if (request->kind == HX_REQUEST_INITIALIZE && msg->kind == HX_RPC_RESULT)
+        hx_session_keep(request, &line);
+    else
+        hx_reply_line(request, &line, NULL);
 }
 
 static void take_answer(struct hx_link *link, const struct hx_rpc_msg *msg, struct hx_buf *line)
@@ -94,7 +97,7 @@ static void take_answer(struct hx_link *link, const struct hx_rpc_msg *msg, stru
         return;
     case HX_ROUTE_HANDSHAKE:
         hx_route_free(route);
-        hx_link_greeted(link, msg->kind == HX_RPC_RESULT);
+        hx_link_greeted(link, msg);
         return;
     case HX_ROUTE_QUIET:
         hx_route_free(route);
@@ -137,15 +140,19 @@ static bool is_our_token(const struct hx_rpc_id *token)
     return token->type == HX_RPC_ID_STRING && hx_span_starts_with(token->raw, HX_SPAN_LIT("\"hx-"));
 }
 
-static void pass_to_client(struct hx_link *link, struct hx_span raw, uint64_t exchange)
+/* `about`: the request that it belongs to; NULL: it is for everybody who speaks over this link. */
+static void pass_to_client(struct hx_link *link, struct hx_span raw, const struct hx_request *about)
 {
-    struct hx_buf line;
-    if (link->session == NULL || link->session->is_gone)
-        return;
-    hx_buf_init(&line, link->gateway->options.message_max);
-    if (hx_buf_append_span(&line, raw) == 0)
-        hx_send_aside(link->session, &line, exchange);
-    hx_buf_fini(&line);
+    hx_list_for_each (node, &link->sessions) {
+        struct hx_session *session = hx_container_of(node, struct hx_session, link_node);
+        struct hx_buf line;
+        if (session->is_gone || (about != NULL && about->session != session))
+            continue;
+        hx_buf_init(&line, link->gateway->options.message_max);
+        if (hx_buf_append_span(&line, raw) == 0)
+            hx_send_aside(session, &line, about != NULL ? about->exchange : 0);
+        hx_buf_fini(&line);
+    }
 }
 
 static void take_progress(struct hx_link *link, const struct hx_rpc_msg *msg)
@@ -156,7 +163,7 @@ static void take_progress(struct hx_link *link, const struct hx_rpc_msg *msg)
         hx_work_heard(route->work);
         fan_out_progress(route->work, msg);
     } else if (!is_our_token(&token)) {
-        pass_to_client(link, msg->raw, hx_link_exchange(link));
+        pass_to_client(link, msg->raw, hx_link_about(link));
     }
 }
 
@@ -185,13 +192,13 @@ static void take_notification(struct hx_link *link, const struct hx_rpc_msg *msg
     case HX_MCP_TOOLS_LIST_CHANGED:
         /* Until the client lists them again, every tool may write. */
         hx_tools_forget_hints(link);
-        pass_to_client(link, msg->raw, 0);
+        pass_to_client(link, msg->raw, NULL);
         return;
     case HX_MCP_LOG_MESSAGE:
-        pass_to_client(link, msg->raw, hx_link_exchange(link));
+        pass_to_client(link, msg->raw, hx_link_about(link));
         return;
     default:
-        pass_to_client(link, msg->raw, 0);
+        pass_to_client(link, msg->raw, NULL);
     }
 }
 

@@ -18,6 +18,10 @@ static void send_request(struct hx_link *link, struct hx_request *request)
     struct hx_buf line;
     char id[24];
     struct hx_rpc_msg msg;
+    if (request->kind == HX_REQUEST_INITIALIZE && link->share.len > 0) {
+        hx_link_answer_initialize(link, request);
+        return;
+    }
     if (hx_rpc_read(&link->gateway->tape, hx_buf_span(&request->message), &link->gateway->limits,
                     &link->gateway->arena, &msg) < 0 ||
         msg.kind != HX_RPC_REQUEST) {

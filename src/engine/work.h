@@ -106,6 +106,8 @@ void hx_work_heard(struct hx_work *work);
 
 /* effects.c: carrying out what the core decided. */
 void hx_work_send_now(struct hx_work *work);
+/* A tools/call made from what the row holds; false when memory ran out. */
+bool hx_write_call(struct hx_buf *out, struct hx_span id, const struct hx_record *record);
 /* Forwards a cancel to the tool, once, if its contract allows that. */
 void hx_work_cancel_upstream(struct hx_work *work);
 void hx_effect_run(struct hx_work *work, const struct hx_effect *effect,

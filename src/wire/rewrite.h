@@ -65,11 +65,17 @@ int hx_rewrite_progress(struct hx_rewrite *rewrite, struct hx_span message, stru
 int hx_rewrite_cancelled(struct hx_rewrite *rewrite, struct hx_span message,
                          struct hx_span request_id, struct hx_buf *out) HX_MUST_CHECK;
 
-/* Response to initialize: another id, and capabilities.tasks.requests.tools withheld together with
- * parents that this leaves empty. With `operations_extension`, raw JSON of settings, we advertise
- * capabilities.extensions["dev.hapax/operations"]. */
+struct hx_rewrite_initialize {
+    struct hx_span id;
+    struct hx_span operations_extension; /* raw JSON of settings: we advertise
+                                            capabilities.extensions["dev.hapax/operations"] */
+    struct hx_span revision;             /* in place of the server's; absent = as it is */
+};
+
+/* Response to initialize: those changes, and capabilities.tasks.requests.tools withheld together
+ * with parents that this leaves empty. */
 int hx_rewrite_initialize_result(struct hx_rewrite *rewrite, struct hx_span message,
-                                 struct hx_span id, struct hx_span operations_extension,
+                                 const struct hx_rewrite_initialize *change,
                                  struct hx_buf *out) HX_MUST_CHECK;
 
 /* Response to tools/list: another id, and for each tool that `wants_key` names a property at the

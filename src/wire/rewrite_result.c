@@ -8,10 +8,23 @@
 
 static const struct hx_span result_name = HX_SPAN_INIT("result");
 
-int hx_rewrite_initialize_result(struct hx_rewrite *rewrite, struct hx_span message,
-                                 struct hx_span id, struct hx_span operations_extension,
-                                 struct hx_buf *out)
+/* As a JSON string in the arena; absent when that is exhausted, which changes nothing. */
+static struct hx_span quoted(struct hx_rewrite *rewrite, struct hx_span text)
 {
+    struct hx_buf json;
+    hx_buf_init(&json, 6 * text.len + 2);
+    hx_json_text_quote(&json, text); /* the buffer remembers a failure */
+    struct hx_span copy =
+        hx_buf_ok(&json) ? hx_arena_dup(&rewrite->arena, hx_buf_span(&json)) : HX_SPAN_NONE;
+    hx_buf_fini(&json);
+    return copy;
+}
+
+int hx_rewrite_initialize_result(struct hx_rewrite *rewrite, struct hx_span message,
+                                 const struct hx_rewrite_initialize *change, struct hx_buf *out)
+{
+    static const struct hx_span revision[] = {HX_SPAN_INIT("result"),
+                                              HX_SPAN_INIT("protocolVersion")};
     static const struct hx_span task_calls[] = {HX_SPAN_INIT("capabilities"), HX_SPAN_INIT("tasks"),
                                                 HX_SPAN_INIT("requests"), HX_SPAN_INIT("tools")};
     static const struct hx_span extension[] = {HX_SPAN_INIT("result"), HX_SPAN_INIT("capabilities"),
@@ -25,11 +38,13 @@ int hx_rewrite_initialize_result(struct hx_rewrite *rewrite, struct hx_span mess
     uint32_t capabilities = hx_json_member(&rewrite->tape, result, task_calls[0]);
     if (result == HX_JSON_NONE)
         return HX_REWRITE_BAD_TEXT;
-    rc = hx_rewrite_set_id(&splice, id);
+    rc = hx_rewrite_set_id(&splice, change->id);
     if (rc == 0)
         rc = hx_splice_unset(&splice, capabilities, task_calls + 1, 3, true);
     if (rc == 0)
-        rc = hx_rewrite_set(&splice, extension, 4, operations_extension);
+        rc = hx_rewrite_set(&splice, extension, 4, change->operations_extension);
+    if (rc == 0 && !hx_span_is_absent(change->revision))
+        rc = hx_rewrite_set(&splice, revision, 2, quoted(rewrite, change->revision));
     return hx_rewrite_end(rewrite, &splice, rc, out);
 }
 

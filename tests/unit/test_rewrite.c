@@ -189,6 +189,7 @@ static void tasks_for_calls_are_withheld(void **state)
         {"{\"tasks\":{}}", "{\"tasks\":{}}"},
         {"{ \"logging\":{} }", "{ \"logging\":{} }"},
     };
+    static const struct hx_rewrite_initialize unchanged;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hx_buf before, after;
         hx_buf_init(&before, 4096);
@@ -196,18 +197,25 @@ static void tasks_for_calls_are_withheld(void **state)
         (void)hx_buf_printf(&before, INIT("%s"), cases[i][0]);
         (void)hx_buf_printf(&after, INIT("%s"), cases[i][1]);
         (void)hx_buf_append(&after, "", 1);
-        expect(hx_rewrite_initialize_result(&rewrite, hx_buf_span(&before), HX_SPAN_NONE,
-                                            HX_SPAN_NONE, &out),
+        expect(hx_rewrite_initialize_result(&rewrite, hx_buf_span(&before), &unchanged, &out),
                after.data);
         hx_buf_fini(&before);
         hx_buf_fini(&after);
     }
-    expect(hx_rewrite_initialize_result(&rewrite, HX_SPAN_LIT(INIT("{\"tools\":{}}")),
-                                        HX_SPAN_LIT("1"), HX_SPAN_LIT("{\"version\":1}"), &out),
+    const struct hx_rewrite_initialize extended = {
+        .id = HX_SPAN_LIT("1"), .operations_extension = HX_SPAN_LIT("{\"version\":1}")};
+    expect(hx_rewrite_initialize_result(&rewrite, HX_SPAN_LIT(INIT("{\"tools\":{}}")), &extended,
+                                        &out),
            INIT("{\"tools\":{},\"extensions\":{\"dev.hapax/operations\":{\"version\":1}}}"));
-    assert_int_equal(hx_rewrite_initialize_result(&rewrite, HX_SPAN_LIT("{\"error\":{}}"),
-                                                  HX_SPAN_NONE, HX_SPAN_NONE, &out),
-                     HX_REWRITE_BAD_TEXT);
+    const struct hx_rewrite_initialize older = {.id = HX_SPAN_LIT("1"),
+                                                .revision = HX_SPAN_LIT("2025-06-18")};
+    expect(hx_rewrite_initialize_result(
+               &rewrite, HX_SPAN_LIT("{\"id\":1,\"result\":{\"protocolVersion\":\"2025-11-25\"}}"),
+               &older, &out),
+           "{\"id\":1,\"result\":{\"protocolVersion\":\"2025-06-18\"}}");
+    assert_int_equal(
+        hx_rewrite_initialize_result(&rewrite, HX_SPAN_LIT("{\"error\":{}}"), &unchanged, &out),
+        HX_REWRITE_BAD_TEXT);
 }
 
 static bool wants_key(void *context, struct hx_span tool_name, struct hx_span *ret_property)
