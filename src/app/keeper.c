@@ -15,21 +15,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "adapter/clock_os/clock_os.h"
-#include "adapter/http_client/http_client.h"
 #include "adapter/neighbour_unix/neighbour_unix.h"
-#include "adapter/stdio_child/stdio_child.h"
-#include "adapter/stdio_child/transport.h"
 #include "adapter/stdio_front/stdio_front.h"
-#include "adapter/store_sqlite/store_sqlite.h"
 #include "app/commands.h"
 #include "app/drain.h"
 #include "app/front.h"
-#include "app/ledger_path.h"
+#include "app/ledger_home.h"
 #include "app/log.h"
-#include "app/no_ledger.h"
 #include "app/rules.h"
 #include "app/settings_show.h"
+#include "app/upstream.h"
 #include "engine/gateway.h"
 #include "loop/loop.h"
 
@@ -38,29 +33,20 @@ struct keeper {
     char **command;
     struct hx_clock_os clock;
     struct hx_loop *loop;
-    struct hx_store_sqlite_options store_options; /* borrowed by the store */
-    struct hx_store *store;
+    struct hx_ledger_home home;
+    struct hx_upstream_place place;
     struct hx_upstream *upstream;
     struct hx_downstream *downstream;
     struct hx_gateway *gateway;
-    struct hx_neighbourhood *neighbours;
     struct hx_drain drain;
-    struct hx_list neighbour_inbox;
     struct hx_list upstream_inbox;
     struct hx_list downstream_inbox;
-    struct hx_loop_fd *store_watch;
     struct hx_loop_signal *term_watch;
     struct hx_loop_signal *int_watch;
     struct hx_loop_signal *hup_watch;
     struct hx_arena arena; /* texts of the rules */
-    char ledger_path[HX_LEDGER_PATH_MAX];
-    char transport_dir[HX_LEDGER_PATH_MAX];
     char server_name[256];
-    char ops_options[HX_LEDGER_PATH_MAX +
-                     16]; /* empty when the ledger is where ops looks by itself */
     char principal[32];
-    bool has_ledger;
-    bool is_remote; /* the server is reached over HTTP */
     bool has_dropped_stderr;
     unsigned term_count;
 };
@@ -69,18 +55,6 @@ static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *
 {
     struct keeper *keeper = context;
     hx_rules_for_tool(keeper->settings, &keeper->arena, tool, ret_rules);
-}
-
-_Static_assert((int)HX_TELL_ERROR == (int)HX_LOG_ERROR && (int)HX_TELL_DEBUG == (int)HX_LOG_DEBUG,
-               "what the engine tells has the levels of the log");
-
-static void tell(void *context, enum hx_tell level, const char *event, const char *pairs)
-{
-    struct hx_log_line line;
-    (void)context;
-    hx_log_begin(&line, (enum hx_log_level)level, event);
-    hx_log_pairs(&line, pairs);
-    hx_log_end(&line);
 }
 
 /* The server's words go to the client's standard error as long as somebody reads it. A full pipe
@@ -103,25 +77,14 @@ static void relay(void *context, struct hx_span text)
 static bool is_predecessor_draining(void *context)
 {
     struct keeper *keeper = context;
-    return hx_drain_count_others(keeper->transport_dir, keeper->server_name) > 0;
+    return hx_drain_count_others(keeper->home.transport_dir, keeper->server_name) > 0;
 }
 
 static void stop_neighbour(void *context, const struct hx_id *who)
 {
     struct keeper *keeper = context;
-    if (keeper->neighbours != NULL)
-        hx_neighbour_unix_stop(keeper->neighbours, who);
-}
-
-static bool is_transport_gone(void *context, const char *transport)
-{
-    return hx_transport_probe(context, transport) == HX_TRANSPORT_GONE;
-}
-
-static void on_store(void *arg, unsigned events)
-{
-    (void)arg; /* the turn that follows takes what is done */
-    (void)events;
+    if (keeper->home.neighbours != NULL)
+        hx_neighbour_unix_stop(keeper->home.neighbours, who);
 }
 
 static void on_signal(void *arg, int number)
@@ -155,46 +118,11 @@ static void name_server(struct keeper *keeper)
     snprintf(keeper->server_name, sizeof(keeper->server_name), "run-%.16s", hex);
 }
 
-static void open_ledger(struct keeper *keeper)
-{
-    keeper->store_options = (struct hx_store_sqlite_options){
-        .path = keeper->ledger_path,
-        .clock = &keeper->clock.clock,
-        .rand = hx_rand_os(),
-        .is_transport_gone = is_transport_gone,
-        .transport_context = keeper->transport_dir,
-    };
-    keeper->has_ledger = hx_store_sqlite_open(&keeper->store_options, &keeper->store) == 0;
-    if (keeper->has_ledger)
-        return;
-    /* Everything that needs no ledger still works, and each guarded call is told why it does not.
-     * */
-    const char *reason = hx_fault_last()->text;
-    size_t len = strlen(reason);
-    fprintf(stderr,
-            "hapax run: %s%s Guarded calls are refused until this is mended and the server "
-            "started again.\n",
-            reason, len > 0 && reason[len - 1] == '.' ? "" : ".");
-    keeper->store = hx_no_ledger_new(reason);
-}
-
-/* Without neighbours everything still works, by polling. */
-static void meet_neighbours(struct keeper *keeper)
-{
-    struct hx_neighbour_unix_options options = {
-        .dir = keeper->transport_dir,
-        .self = keeper->store->ops->owner(keeper->store),
-    };
-    keeper->neighbours = hx_neighbour_unix_new(keeper->loop, &keeper->neighbour_inbox, &options);
-    if (keeper->neighbours == NULL)
-        tell(keeper, HX_TELL_WARN, "no_neighbours", "action=poll");
-}
-
 static struct hx_gateway_options gateway_options(struct keeper *keeper)
 {
     const struct hx_settings *settings = keeper->settings;
     return (struct hx_gateway_options){
-        .ops_options = hx_span_cstr(keeper->ops_options),
+        .ops_options = hx_span_cstr(keeper->home.ops_options),
         .ends_with_client = true,
         .message_max = (size_t)settings->message_max,
         .orphan_timeout_ms = settings->tool.orphan_timeout,
@@ -203,7 +131,7 @@ static struct hx_gateway_options gateway_options(struct keeper *keeper)
         .request_bytes_max = (uint64_t)256 * 1024 * 1024,
         .queue_max = 1024 * 1024,
         .tell_max = (enum hx_tell)hx_settings_log_options(settings).level,
-        .tell = tell,
+        .tell = hx_tell_log,
         .context = keeper,
     };
 }
@@ -223,60 +151,28 @@ static void keep_upstream(void *context, struct hx_upstream *upstream)
 
 static struct hx_server_options server_options(struct keeper *keeper)
 {
-    static const enum hx_hints hints[] = {HX_HINTS_READ_ONLY, HX_HINTS_TRUST, HX_HINTS_IGNORE};
-    const struct hx_settings *settings = keeper->settings;
-    return (struct hx_server_options){
-        .name = hx_span_cstr(keeper->server_name),
-        .hints = hints[settings->hints - HX_CHOICE_hints_READ_ONLY],
-        .is_key_principal_scoped = settings->key_scope == HX_CHOICE_key_scope_PRINCIPAL,
-        .is_sep3182_strict = settings->sep3182 == HX_CHOICE_sep3182_STRICT,
-        .stuck_timeout_ms = settings->stuck_timeout,
-        .start_timeout_ms = settings->start_timeout,
-        .rules_for = rules_for,
-        .is_predecessor_draining = is_predecessor_draining,
-        .relay = relay,
-        .make_upstream = give_upstream,
-        .free_upstream = keep_upstream,
-        .context = keeper,
-    };
-}
-
-static struct hx_upstream *make_child(struct keeper *keeper)
-{
-    struct hx_stdio_child_options options = hx_stdio_child_defaults();
-    options.argv = keeper->command;
-    /* Without a ledger there is no place for the lock, and nobody who would ask for it. */
-    options.transport_dir = keeper->has_ledger ? keeper->transport_dir : NULL;
-    options.message_max_bytes = (size_t)keeper->settings->message_max;
-    options.stall_timeout_ms = keeper->settings->stall_timeout;
-    options.allow_new_privs = keeper->settings->allow_new_privs;
-    return hx_stdio_child_new(keeper->loop, &keeper->upstream_inbox, &options);
-}
-
-/* NULL when a URL, a header or a file cannot be used; the fault says which. */
-static struct hx_upstream *make_remote(struct keeper *keeper)
-{
-    const struct hx_settings *settings = keeper->settings;
-    struct hx_http_client_options options = hx_http_client_defaults();
-    struct hx_upstream *upstream = NULL;
-    options.url = keeper->command[0];
-    options.proxy = settings->proxy;
-    options.ca_file = settings->ca_file;
-    options.cert_file = settings->cert_file;
-    options.key_file = settings->key_file;
-    options.headers_file = settings->headers_file;
-    options.message_max_bytes = (size_t)settings->message_max;
-    options.connect_timeout_ms = settings->connect_timeout;
-    options.stall_timeout_ms = settings->stall_timeout;
-    if (hx_http_client_new(keeper->loop, &keeper->upstream_inbox, &options, &upstream) != 0)
-        return NULL;
-    return upstream;
+    struct hx_server_options options =
+        hx_upstream_server_options(keeper->settings, keeper->server_name);
+    options.rules_for = rules_for;
+    options.is_predecessor_draining = is_predecessor_draining;
+    options.relay = relay;
+    options.make_upstream = give_upstream;
+    options.free_upstream = keep_upstream;
+    options.context = keeper;
+    return options;
 }
 
 static bool make_peers(struct keeper *keeper, const struct hx_keeper_fds *fds)
 {
-    keeper->is_remote = hx_is_url(keeper->command[0]);
-    keeper->upstream = keeper->is_remote ? make_remote(keeper) : make_child(keeper);
+    bool is_remote = hx_is_url(keeper->command[0]);
+    keeper->place = (struct hx_upstream_place){
+        .command = is_remote ? NULL : keeper->command,
+        .url = is_remote ? keeper->command[0] : NULL,
+        /* Without a ledger there is no place for the lock, and nobody who would ask for it. */
+        .transport_dir = keeper->home.has_ledger ? keeper->home.transport_dir : NULL,
+        .settings = keeper->settings,
+    };
+    keeper->upstream = hx_upstream_make(keeper->loop, &keeper->upstream_inbox, &keeper->place);
     if (keeper->upstream == NULL) {
         fprintf(stderr, "hapax run: %s.\n", hx_fault_last()->text);
         return false;
@@ -292,11 +188,6 @@ static bool make_peers(struct keeper *keeper, const struct hx_keeper_fds *fds)
 
 static void watch(struct keeper *keeper)
 {
-    int store_fd = keeper->store->ops->wake_fd(keeper->store);
-    if (store_fd >= 0) {
-        keeper->store_watch = hx_loop_fd_new(keeper->loop, store_fd, on_store, keeper);
-        hx_loop_fd_want(keeper->store_watch, HX_LOOP_READ);
-    }
     keeper->term_watch = hx_loop_signal_new(keeper->loop, SIGTERM, on_signal, keeper);
     keeper->int_watch = hx_loop_signal_new(keeper->loop, SIGINT, on_signal, keeper);
     keeper->hup_watch = hx_loop_signal_new(keeper->loop, SIGHUP, on_signal, keeper);
@@ -309,8 +200,8 @@ static void turn_until_done(struct keeper *keeper)
         if (hx_gateway_is_draining(keeper->gateway) && !keeper->has_dropped_stderr) {
             hx_keeper_drop_stderr();
             keeper->has_dropped_stderr = true;
-            struct hx_id owner = keeper->store->ops->owner(keeper->store);
-            hx_drain_begin(&keeper->drain, keeper->transport_dir, keeper->server_name, &owner,
+            struct hx_id owner = keeper->home.store->ops->owner(keeper->home.store);
+            hx_drain_begin(&keeper->drain, keeper->home.transport_dir, keeper->server_name, &owner,
                            (unsigned)keeper->settings->drain_max, stop_neighbour, keeper);
         }
         if (hx_gateway_is_done(keeper->gateway))
@@ -326,15 +217,10 @@ static void release(struct keeper *keeper)
     hx_loop_signal_free(keeper->term_watch);
     hx_loop_signal_free(keeper->int_watch);
     hx_loop_signal_free(keeper->hup_watch);
-    hx_loop_fd_free(keeper->store_watch);
     hx_stdio_front_free(keeper->downstream);
-    if (keeper->is_remote)
-        hx_http_client_free(keeper->upstream);
-    else
-        hx_stdio_child_free(keeper->upstream);
-    hx_neighbour_unix_free(keeper->neighbours);
+    hx_upstream_release(&keeper->place, keeper->upstream);
     hx_drain_end(&keeper->drain);
-    keeper->store->ops->close(keeper->store);
+    hx_ledger_home_close(&keeper->home);
     hx_loop_free(keeper->loop);
     hx_arena_fini(&keeper->arena);
     hx_log_close();
@@ -350,23 +236,18 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
     hx_clock_os_init(&keeper->clock);
     hx_list_init(&keeper->upstream_inbox);
     hx_list_init(&keeper->downstream_inbox);
-    hx_list_init(&keeper->neighbour_inbox);
     hx_drain_init(&keeper->drain);
     hx_arena_init(&keeper->arena, RULES_ARENA_MAX);
     if (hx_log_open(&log) < 0)
         fprintf(stderr, "hapax run: the log cannot be opened: %s.\n", hx_fault_last()->text);
     snprintf(keeper->principal, sizeof(keeper->principal), "%lu", (unsigned long)getuid());
     name_server(keeper);
-    if (keeper->settings->ledger != NULL)
-        snprintf(keeper->ops_options, sizeof(keeper->ops_options), "--ledger %s",
-                 keeper->settings->ledger);
     keeper->loop = hx_loop_new(&(struct hx_loop_clock){hx_clock_os_mono, NULL});
     if (keeper->loop == NULL) {
         fprintf(stderr, "hapax run: %s.\n", hx_fault_last()->text);
         return HX_EXIT_FAILED;
     }
-    open_ledger(keeper);
-    meet_neighbours(keeper);
+    hx_ledger_home_open(&keeper->home, &keeper->clock, keeper->loop, "run", 0);
     if (!make_peers(keeper, fds)) {
         release(keeper);
         return HX_EXIT_FAILED;
@@ -376,10 +257,10 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
     struct hx_gateway_ports ports = {
         .clock = &keeper->clock.clock,
         .rand = hx_rand_os(),
-        .store = keeper->store,
+        .store = keeper->home.store,
         .upstream_inbox = &keeper->upstream_inbox,
         .downstream_inbox = &keeper->downstream_inbox,
-        .neighbours = keeper->neighbours,
+        .neighbours = keeper->home.neighbours,
     };
     keeper->gateway = hx_gateway_new(&options, &ports);
     struct hx_server_options server = server_options(keeper);
@@ -402,7 +283,7 @@ int hx_run(const struct hx_settings *settings, char **command)
     struct hx_complaint complaint;
     keeper.settings = settings;
     keeper.command = command;
-    if (hx_ledger_path(settings, keeper.ledger_path, keeper.transport_dir, &complaint) != 0) {
+    if (hx_ledger_home_find(&keeper.home, settings, &complaint) != 0) {
         fprintf(stderr, "hapax run: %s.\n", complaint.text);
         return HX_EXIT_FAILED;
     }

@@ -1,15 +1,319 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The process of `hapax serve`: made, turned, drained, released.
+ */
 #include "app/serve.h"
 
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
-#define EXIT_NOT_YET 70
+#include "adapter/http_server/http_server.h"
+#include "app/commands.h"
+#include "app/log.h"
+#include "app/rules.h"
+#include "app/serve_state.h"
+#include "base/alloc.h"
+#include "base/fault.h"
+
+enum { IDLE_LOOK_MS = 15 * 1000, DRAIN_MS = 30 * 1000, RULES_ARENA_MAX = 64 << 20 };
+
+/* ---- what the engine asks of a server ---- */
+
+static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *ret_rules)
+{
+    struct served *served = context;
+    hx_rules_for_tool(&served->upstream->settings, &served->arena, tool, ret_rules);
+}
+
+static bool is_predecessor_draining(void *context)
+{
+    (void)context; /* one process serves; an older one has its own sessions */
+    return false;
+}
+
+static void relay(void *context, struct hx_span text)
+{
+    const struct served *served = context;
+    fprintf(stderr, "[%s] %.*s\n", served->upstream->name, HX_SPAN_FMT(text));
+}
+
+static struct hx_upstream *make_upstream(void *context)
+{
+    struct served *served = context;
+    return hx_upstream_make(served->serve->loop, &served->serve->upstream_inbox, &served->place);
+}
+
+static void free_upstream(void *context, struct hx_upstream *upstream)
+{
+    const struct served *served = context;
+    hx_upstream_release(&served->place, upstream);
+}
+
+static void add_server(struct serve *serve, struct served *served,
+                       const struct hx_config_upstream *upstream)
+{
+    struct hx_server_options options =
+        hx_upstream_server_options(&upstream->settings, upstream->name);
+    served->serve = serve;
+    served->upstream = upstream;
+    hx_arena_init(&served->arena, RULES_ARENA_MAX);
+    served->place = (struct hx_upstream_place){
+        .command = upstream->command,
+        .env = upstream->env,
+        .cwd = upstream->cwd,
+        .url = upstream->url,
+        .headers = upstream->headers,
+        .transport_dir = serve->home.has_ledger ? serve->home.transport_dir : NULL,
+        .settings = &upstream->settings,
+    };
+    options.rules_for = rules_for;
+    options.is_predecessor_draining = is_predecessor_draining;
+    options.relay = relay;
+    options.make_upstream = make_upstream;
+    options.free_upstream = free_upstream;
+    options.context = served;
+    served->server = hx_server_new(serve->gateway, &options);
+}
+
+/* What holds for all of them must hold for the most demanding one. */
+static size_t message_max(const struct hx_config *config)
+{
+    int64_t most = config->limits.body_max;
+    for (size_t i = 0; i < config->upstream_count; i++) {
+        if (config->upstreams[i].settings.message_max > most)
+            most = config->upstreams[i].settings.message_max;
+    }
+    return (size_t)most;
+}
+
+static int64_t orphan_timeout_ms(const struct hx_config *config)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < config->upstream_count; i++) {
+        if (config->upstreams[i].settings.tool.orphan_timeout > most)
+            most = config->upstreams[i].settings.tool.orphan_timeout;
+    }
+    return most;
+}
+
+static void make_gateway(struct serve *serve)
+{
+    const struct hx_config *config = serve->config;
+    const struct hx_gateway_options options = {
+        .ops_options = hx_span_cstr(serve->home.ops_options),
+        .message_max = message_max(config),
+        .orphan_timeout_ms = orphan_timeout_ms(config),
+        .waiters_max = 256,
+        .requests_max = 1024,
+        .request_bytes_max = (uint64_t)config->limits.bodies_max,
+        .queue_max = (uint64_t)config->limits.queue_max / 2,
+        .tell_max = (enum hx_tell)hx_settings_log_options(&config->global).level,
+        .tell = hx_tell_log,
+        .session_over = serve_session_over,
+        .context = serve,
+    };
+    const struct hx_gateway_ports ports = {
+        .clock = &serve->clock.clock,
+        .rand = hx_rand_os(),
+        .store = serve->home.store,
+        .upstream_inbox = &serve->upstream_inbox,
+        .downstream_inbox = &serve->peer_inbox,
+        .neighbours = serve->home.neighbours,
+    };
+    serve->gateway = hx_gateway_new(&options, &ports);
+    serve->served = hx_new_bytes(config->upstream_count * sizeof(*serve->served));
+    memset(serve->served, 0, config->upstream_count * sizeof(*serve->served));
+    for (size_t i = 0; i < config->upstream_count; i++)
+        add_server(serve, &serve->served[i], &config->upstreams[i]);
+}
+
+/* ---- where clients come ---- */
+
+static int listen_at(struct serve *serve, const struct hx_config_listen *listen)
+{
+    const char *scheme = serve->config->tls_cert_file != NULL ? "https" : "http";
+    uint16_t port = 0;
+    if (listen->path != NULL) {
+        if (hx_http_server_listen_unix(serve->web, listen->path) != 0)
+            return 1;
+        fprintf(stderr, "hapax serve: listening at unix:%s\n", listen->path);
+        return 0;
+    }
+    if (hx_http_server_listen_tcp(serve->web, listen->host, listen->port, &port) != 0)
+        return 1;
+    bool is_v6 = strchr(listen->host, ':') != NULL;
+    fprintf(stderr, "hapax serve: listening at %s://%s%s%s:%u/mcp\n", scheme, is_v6 ? "[" : "",
+            listen->host, is_v6 ? "]" : "", port);
+    return 0;
+}
+
+/* Ended by NULL; the caller frees the array. */
+static const char **strings_of(const struct hx_text_list *list)
+{
+    const char **strings = hx_new_bytes((list->count + 1) * sizeof(*strings));
+    for (size_t i = 0; i < list->count; i++)
+        strings[i] = list->items[i].ptr;
+    strings[list->count] = NULL;
+    return strings;
+}
+
+static int open_web(struct serve *serve)
+{
+    const struct hx_config *config = serve->config;
+    struct hx_http_server_options options = hx_limits_http_server(&config->limits);
+    serve->web = hx_http_server_new(serve->loop, &serve->web_inbox, &options);
+    if (config->tls_cert_file != NULL &&
+        hx_http_server_use_tls(serve->web, config->tls_cert_file, config->tls_key_file) != 0)
+        return 1;
+    for (size_t i = 0; i < config->listen_count; i++) {
+        if (listen_at(serve, &config->listens[i]) != 0)
+            return 1;
+    }
+    struct hx_http_front_options front = hx_http_front_defaults();
+    front.clock = &serve->clock.clock;
+    front.rand = hx_rand_os();
+    front.peer_inbox = &serve->peer_inbox;
+    front.front_inbox = &serve->front_inbox;
+    front.origins = serve->origins = strings_of(&config->allowed_origins);
+    front.hosts = serve->hosts = strings_of(&config->allowed_hosts);
+    front.message_max_bytes = message_max(config);
+    front.sessions_max = (uint32_t)config->limits.sessions;
+    front.sessions_per_principal_max = (uint32_t)config->limits.sessions_per_principal;
+    front.taken_back_within_ms = config->limits.taken_back_within;
+    front.authenticate = serve_authenticate;
+    front.find_endpoint = serve_find_endpoint;
+    front.context = serve;
+    serve->front = hx_http_front_new(serve->loop, serve->web, &front);
+    return 0;
+}
+
+/* ---- its life ---- */
+
+static void on_drain_due(void *arg)
+{
+    struct serve *serve = arg;
+    hx_gateway_drain(serve->gateway);
+}
+
+static void on_signal(void *arg, int number)
+{
+    struct serve *serve = arg;
+    (void)number;
+    if (serve->term_count++ > 0) {
+        hx_gateway_stop(serve->gateway);
+        return;
+    }
+    serve->is_draining = true;
+    hx_http_front_drain(serve->front);
+    serve->web->ops->drain(serve->web);
+    hx_loop_timer_set(serve->drain_timer, DRAIN_MS);
+}
+
+static void on_idle_look(void *arg)
+{
+    struct serve *serve = arg;
+    serve_end_idle_sessions(serve);
+    hx_loop_timer_set(serve->idle_timer, IDLE_LOOK_MS);
+}
+
+/* When the last answer is out, what is left in hand is finished without anybody. */
+static void go_on_draining(struct serve *serve)
+{
+    if (serve->is_draining && !hx_gateway_is_draining(serve->gateway) &&
+        hx_http_front_is_drained(serve->front))
+        hx_gateway_drain(serve->gateway);
+}
+
+static void turn_until_done(struct serve *serve)
+{
+    /* Bounded, so that busy clients cannot keep the loop from turning. */
+    enum { ROUNDS_MAX = 8 };
+    while (!hx_gateway_is_done(serve->gateway)) {
+        int64_t wait_ms = 0;
+        bool had_any = true;
+        for (int round = 0; had_any && round < ROUNDS_MAX; round++) {
+            had_any = hx_http_front_turn(serve->front);
+            had_any |= serve_take_front(serve);
+            had_any |= !hx_list_is_empty(&serve->peer_inbox);
+            wait_ms = hx_gateway_turn(serve->gateway);
+        }
+        go_on_draining(serve);
+        if (hx_loop_run_once(serve->loop, had_any ? 0 : wait_ms) < 0)
+            return;
+    }
+}
+
+static void release(struct serve *serve)
+{
+    hx_gateway_free(serve->gateway);
+    hx_http_front_free(serve->front);
+    hx_http_server_free(serve->web);
+    for (size_t i = 0; serve->served != NULL && i < serve->config->upstream_count; i++)
+        hx_arena_fini(&serve->served[i].arena);
+    hx_free(serve->served);
+    hx_free(serve->origins);
+    hx_free(serve->hosts);
+    serve_sessions_fini(serve);
+    hx_loop_signal_free(serve->term_watch);
+    hx_loop_signal_free(serve->int_watch);
+    hx_loop_timer_free(serve->idle_timer);
+    hx_loop_timer_free(serve->drain_timer);
+    hx_ledger_home_close(&serve->home);
+    hx_loop_free(serve->loop);
+    hx_log_close();
+}
+
+static int serve_until_done(struct serve *serve)
+{
+    const struct hx_config *config = serve->config;
+    hx_ledger_home_open(&serve->home, &serve->clock, serve->loop, "serve", 0);
+    make_gateway(serve);
+    if (open_web(serve) != 0) {
+        fprintf(stderr, "hapax serve: %s.\n", hx_fault_last()->text);
+        return HX_EXIT_FAILED;
+    }
+    serve->term_watch = hx_loop_signal_new(serve->loop, SIGTERM, on_signal, serve);
+    serve->int_watch = hx_loop_signal_new(serve->loop, SIGINT, on_signal, serve);
+    serve->idle_timer = hx_loop_timer_new(serve->loop, on_idle_look, serve);
+    serve->drain_timer = hx_loop_timer_new(serve->loop, on_drain_due, serve);
+    hx_loop_timer_set(serve->idle_timer, IDLE_LOOK_MS);
+    for (size_t i = 0; i < config->upstream_count; i++)
+        fprintf(stderr, "hapax serve: /mcp/%s is %s\n", config->upstreams[i].name,
+                config->upstreams[i].url ? config->upstreams[i].url
+                                         : config->upstreams[i].command[0]);
+    turn_until_done(serve);
+    return HX_EXIT_DONE;
+}
 
 int hx_serve(const struct hx_config *config)
 {
-    (void)config;
-    fputs("hapax serve: the configuration is good, but this build cannot serve it yet; 'hapax run' "
-          "works for one server and one client.\n",
-          stderr);
-    return EXIT_NOT_YET;
+    static struct serve serve; /* this process's, for its life */
+    struct hx_complaint complaint;
+    struct hx_log_options log = hx_settings_log_options(&config->global);
+    serve.config = config;
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    hx_clock_os_init(&serve.clock);
+    hx_list_init(&serve.upstream_inbox);
+    hx_list_init(&serve.peer_inbox);
+    hx_list_init(&serve.front_inbox);
+    hx_list_init(&serve.web_inbox);
+    serve_sessions_init(&serve);
+    snprintf(serve.principal, sizeof(serve.principal), "%lu", (unsigned long)getuid());
+    if (hx_ledger_home_find(&serve.home, &config->global, &complaint) != 0) {
+        fprintf(stderr, "hapax serve: %s.\n", complaint.text);
+        return HX_EXIT_FAILED;
+    }
+    if (hx_log_open(&log) < 0)
+        fprintf(stderr, "hapax serve: the log cannot be opened: %s.\n", hx_fault_last()->text);
+    serve.loop = hx_loop_new(&(struct hx_loop_clock){hx_clock_os_mono, NULL});
+    if (serve.loop == NULL) {
+        fprintf(stderr, "hapax serve: %s.\n", hx_fault_last()->text);
+        return HX_EXIT_FAILED;
+    }
+    int status = serve_until_done(&serve);
+    release(&serve);
+    return status;
 }

@@ -75,8 +75,8 @@ struct hx_session *hx_session_new(struct hx_gateway *gateway,
 void hx_session_end(struct hx_session *session);
 
 /* Looks for a session that another process may have kept. `found` is called once, in some turn:
- * with the session and result DONE; with NULL and STALE when there is none (or somebody else's); with
- * NULL and NOT_DONE when the ledger cannot say. */
+ * with the session and DONE; with NULL and STALE when there is none; with NULL and NOT_DONE when
+ * the ledger cannot say. */
 typedef void hx_session_found(void *context, uint64_t ticket, enum hx_store_result result,
                               const struct hx_store_session *found);
 void hx_gateway_find_session(struct hx_gateway *gateway, const struct hx_digest *key,

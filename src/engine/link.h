@@ -135,7 +135,7 @@ struct hx_server *hx_server_free(struct hx_server *server);
 /* The server of that name; the first one when there is none. */
 struct hx_server *hx_server_find(struct hx_gateway *gateway, struct hx_span name);
 
-/* link.c: the server's process. */
+/* link_life.c: made, shared, given up. */
 struct hx_link *hx_link_new(struct hx_server *server);
 void hx_link_free(struct hx_link *link);
 /* The one that shares this text, made when there is none; NULL when it cannot be had. */
@@ -150,6 +150,11 @@ void hx_link_part(struct hx_session *session);
 void hx_link_stir(struct hx_link *link);
 /* No attempt begins over it any more. */
 bool hx_link_is_closing(const struct hx_link *link);
+/* Stops it if it is leaving and nothing needs it any more. */
+void hx_link_finish_when_idle(struct hx_link *link);
+
+/* link.c: the server's process or session. */
+void hx_link_set_timers(struct hx_link *link);
 /* True when a message can be sent now; else starts what is needed. */
 bool hx_link_want(struct hx_link *link);
 void hx_link_event(struct hx_link *link, struct hx_peer_event *event);
@@ -168,8 +173,6 @@ struct hx_request *hx_link_about(struct hx_link *link);
 /* How the last process ended, in sentences: its status and its last words. */
 void hx_link_write_end(const struct hx_link *link, struct hx_buf *out);
 void hx_link_stop(struct hx_link *link);
-/* Stops it if it is leaving and nothing needs it any more. */
-void hx_link_finish_when_idle(struct hx_link *link);
 
 /* route.c: requests under ids of our own. */
 struct hx_route *hx_route_new(struct hx_link *link, enum hx_route_kind kind);

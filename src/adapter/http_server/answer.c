@@ -39,8 +39,8 @@ void answer_fate(void *arg, uint64_t tag, enum hx_outgoing_fate fate)
     case HX_OUTGOING_WRITTEN:
         tell(server, HX_WEB_WRITTEN, tag);
         if (tag != 0)
-            hx_receipts_add(&conn->receipts, tag, conn->out.written_bytes,
-                            hx_loop_now(server->loop));
+            hx_web_receipts_add(&conn->receipts, tag, conn->out.written_bytes,
+                                hx_loop_now(server->loop));
         break;
     case HX_OUTGOING_NOT_SENT:
         tell(server, HX_WEB_NOT_SENT, tag);

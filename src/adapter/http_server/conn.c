@@ -44,7 +44,7 @@ void conn_open(struct server *server, int fd, bool is_local, struct hx_tls *tls,
         conn->out.write_arg = tls;
     }
     conn->state = tls != NULL ? CONN_HANDSHAKE : CONN_HEAD;
-    hx_receipts_init(&conn->receipts);
+    hx_web_receipts_init(&conn->receipts);
     conn->deadline.ms = conn->timer_at.ms = INT64_MAX;
     conn->timer = hx_loop_timer_new(server->loop, conn_due, conn);
     conn->watch = hx_loop_fd_new(server->loop, fd, conn_ready, conn);
@@ -81,7 +81,7 @@ void conn_free(struct conn *conn)
         conn_close(conn);
     hx_list_unlink(&conn->node);
     hx_outgoing_fini(&conn->out);
-    hx_receipts_clear(&conn->receipts);
+    hx_web_receipts_clear(&conn->receipts);
     hx_free(conn);
 }
 
@@ -196,10 +196,10 @@ static void settle_receipts(struct conn *conn, enum hx_web_gone reason)
     struct hx_mono now = hx_loop_now(conn->server->loop);
     int64_t within_ms = conn->server->options.taken_back_within_ms;
 
-    hx_receipts_forget_until(&conn->receipts, hx_mono_after(now, -within_ms));
+    hx_web_receipts_forget_until(&conn->receipts, hx_mono_after(now, -within_ms));
     if (reason != HX_WEB_GONE_RESET && reason != HX_WEB_GONE_SLOW)
-        hx_receipts_forget_read(&conn->receipts, acknowledged(conn));
-    hx_receipts_settle(&conn->receipts, tell_taken_back, conn);
+        hx_web_receipts_forget_read(&conn->receipts, acknowledged(conn));
+    hx_web_receipts_settle(&conn->receipts, tell_taken_back, conn);
 }
 
 void conn_gone(struct conn *conn, enum hx_web_gone reason)
@@ -268,7 +268,7 @@ static int read_once(struct conn *conn)
         /* The client has seen the answer before it sends the next request, unless that was on its
          * way already. */
         if (conn->state == CONN_HEAD && conn->in.len == 0)
-            hx_receipts_clear(&conn->receipts);
+            hx_web_receipts_clear(&conn->receipts);
         intake_bytes(conn, hx_span(server->scratch, (size_t)len));
         /* TCP gave all that it had; what comes later has an edge, and an end of file that was there
          * already will be asked for. Saves the read that would find nothing. */

@@ -75,7 +75,7 @@ struct conn {
     struct hx_mono body_started;
     struct hx_mono flush_end; /* by then the answer must have been read */
     struct hx_outgoing out;
-    struct hx_receipts receipts;
+    struct hx_web_receipts receipts;
     int fd;
     uint32_t slot;
     enum conn_state state;

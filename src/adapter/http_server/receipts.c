@@ -13,27 +13,27 @@ struct receipt {
     struct hx_mono written_at;
 };
 
-static struct receipt *first_of(const struct hx_receipts *receipts)
+static struct receipt *first_of(const struct hx_web_receipts *receipts)
 {
     struct hx_list *node = hx_list_first(&receipts->unread);
 
     return node != NULL ? hx_container_of(node, struct receipt, node) : NULL;
 }
 
-static void drop(struct hx_receipts *receipts, struct receipt *receipt)
+static void drop(struct hx_web_receipts *receipts, struct receipt *receipt)
 {
     hx_list_unlink(&receipt->node);
     receipts->count--;
     hx_free(receipt);
 }
 
-void hx_receipts_init(struct hx_receipts *receipts)
+void hx_web_receipts_init(struct hx_web_receipts *receipts)
 {
     hx_list_init(&receipts->unread);
     receipts->count = 0;
 }
 
-void hx_receipts_clear(struct hx_receipts *receipts)
+void hx_web_receipts_clear(struct hx_web_receipts *receipts)
 {
     struct receipt *receipt;
 
@@ -41,7 +41,8 @@ void hx_receipts_clear(struct hx_receipts *receipts)
         drop(receipts, receipt);
 }
 
-void hx_receipts_add(struct hx_receipts *receipts, uint64_t tag, uint64_t end, struct hx_mono now)
+void hx_web_receipts_add(struct hx_web_receipts *receipts, uint64_t tag, uint64_t end,
+                         struct hx_mono now)
 {
     struct receipt *receipt = hx_new(struct receipt);
 
@@ -53,7 +54,7 @@ void hx_receipts_add(struct hx_receipts *receipts, uint64_t tag, uint64_t end, s
         drop(receipts, first_of(receipts));
 }
 
-void hx_receipts_forget_until(struct hx_receipts *receipts, struct hx_mono time)
+void hx_web_receipts_forget_until(struct hx_web_receipts *receipts, struct hx_mono time)
 {
     struct receipt *receipt;
 
@@ -61,7 +62,7 @@ void hx_receipts_forget_until(struct hx_receipts *receipts, struct hx_mono time)
         drop(receipts, receipt);
 }
 
-void hx_receipts_forget_read(struct hx_receipts *receipts, uint64_t end)
+void hx_web_receipts_forget_read(struct hx_web_receipts *receipts, uint64_t end)
 {
     struct receipt *receipt;
 
@@ -69,8 +70,8 @@ void hx_receipts_forget_read(struct hx_receipts *receipts, uint64_t end)
         drop(receipts, receipt);
 }
 
-void hx_receipts_settle(struct hx_receipts *receipts, void (*taken_back)(void *arg, uint64_t tag),
-                        void *arg)
+void hx_web_receipts_settle(struct hx_web_receipts *receipts,
+                            void (*taken_back)(void *arg, uint64_t tag), void *arg)
 {
     struct receipt *receipt;
 

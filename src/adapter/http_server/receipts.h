@@ -20,20 +20,21 @@
 #include "base/list.h"
 #include "base/time.h"
 
-struct hx_receipts {
+struct hx_web_receipts {
     struct hx_list unread; /* oldest first */
     uint32_t count;
 };
 
-void hx_receipts_init(struct hx_receipts *receipts);
+void hx_web_receipts_init(struct hx_web_receipts *receipts);
 /* Forgets all; tells nothing. */
-void hx_receipts_clear(struct hx_receipts *receipts);
+void hx_web_receipts_clear(struct hx_web_receipts *receipts);
 /* The last byte of message `tag` was taken; `end` counts all bytes written so far. */
-void hx_receipts_add(struct hx_receipts *receipts, uint64_t tag, uint64_t end, struct hx_mono now);
-void hx_receipts_forget_until(struct hx_receipts *receipts, struct hx_mono time);
-void hx_receipts_forget_read(struct hx_receipts *receipts, uint64_t end);
+void hx_web_receipts_add(struct hx_web_receipts *receipts, uint64_t tag, uint64_t end,
+                         struct hx_mono now);
+void hx_web_receipts_forget_until(struct hx_web_receipts *receipts, struct hx_mono time);
+void hx_web_receipts_forget_read(struct hx_web_receipts *receipts, uint64_t end);
 /* Calls `taken_back` for each message that is left, oldest first, and forgets it. */
-void hx_receipts_settle(struct hx_receipts *receipts, void (*taken_back)(void *arg, uint64_t tag),
-                        void *arg);
+void hx_web_receipts_settle(struct hx_web_receipts *receipts,
+                            void (*taken_back)(void *arg, uint64_t tag), void *arg);
 
 #endif

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -84,10 +85,57 @@ static int pipes_open(struct pipes *pipes)
     return rc;
 }
 
-/* The reaper begins with a clean signal state and with exactly five descriptors. */
-static int spawn_reaper(const char *path, char *const *argv, const struct pipes *pipes,
-                        pid_t *ret_pid)
+static bool is_same_name(const char *a, const char *b)
 {
+    size_t len = strcspn(a, "=");
+
+    return strncmp(a, b, len) == 0 && b[len] == '=';
+}
+
+static bool is_replaced(const char *ours, const char *const *more)
+{
+    for (; *more != NULL; more++) {
+        if (is_same_name(*more, ours))
+            return true;
+    }
+    return false;
+}
+
+/* Our environment with `more` on top; the caller frees the array. */
+static const char **merge_environment(const char *const *more)
+{
+    static const char *const none[] = {NULL};
+    size_t count = 1;
+    size_t len = 0;
+    const char **merged;
+
+    if (more == NULL)
+        more = none;
+    for (char **at = environ; *at != NULL; at++)
+        count++;
+    for (const char *const *at = more; *at != NULL; at++)
+        count++;
+    merged = hx_new_bytes(count * sizeof *merged);
+    for (char **at = environ; *at != NULL; at++) {
+        if (!is_replaced(*at, more))
+            merged[len++] = *at;
+    }
+    while (*more != NULL)
+        merged[len++] = *more++;
+    return merged;
+}
+
+/* posix_spawn() takes no const for reasons of history; it does not write. */
+static char *const *unconst(const char **strings)
+{
+    return (char *const *)(uintptr_t)strings;
+}
+
+/* The reaper begins with a clean signal state and with exactly five descriptors. */
+static int spawn_reaper(const struct hx_stdio_child_options *options, const char **argv,
+                        const struct pipes *pipes, pid_t *ret_pid)
+{
+    const char **environment;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
@@ -112,8 +160,13 @@ static int spawn_reaper(const char *path, char *const *argv, const struct pipes 
         rc = posix_spawnattr_setsigdefault(&attributes, &all);
     if (rc == 0)
         rc = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    if (rc == 0 && options->cwd != NULL)
+        rc = posix_spawn_file_actions_addchdir_np(&actions, options->cwd);
+    environment = merge_environment(options->env);
     if (rc == 0)
-        rc = posix_spawn(ret_pid, path, &actions, &attributes, argv, environ);
+        rc = posix_spawn(ret_pid, options->reaper_path, &actions, &attributes, unconst(argv),
+                         unconst(environment));
+    hx_free(environment);
     (void)posix_spawnattr_destroy(&attributes);
     (void)posix_spawn_file_actions_destroy(&actions);
     return rc;
@@ -157,8 +210,7 @@ int hx_spawn(const struct hx_stdio_child_options *options, const char *lock_path
     }
     (void)snprintf(grace, sizeof grace, "%lld", (long long)options->kill_grace_ms);
     argv = reaper_argv(options, lock_path, grace);
-    /* posix_spawn() takes no const for reasons of history; it does not write. */
-    rc = spawn_reaper(options->reaper_path, (char *const *)(uintptr_t)argv, &pipes, &reaper);
+    rc = spawn_reaper(options, argv, &pipes, &reaper);
     hx_free(argv);
     if (rc == 0 && (reaper_fd = pidfd_open(reaper, 0)) < 0) {
         rc = errno;

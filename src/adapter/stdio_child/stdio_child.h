@@ -35,7 +35,9 @@
 #include "port/peer.h"
 
 struct hx_stdio_child_options {
-    char *const *argv;         /* NULL-terminated, borrowed as long as the child lives */
+    char *const *argv;      /* NULL-terminated, borrowed as long as the child lives */
+    const char *const *env; /* "NAME=value" on top of ours, ended by NULL; NULL: none. Borrowed */
+    const char *cwd;        /* borrowed; NULL: ours */
     const char *transport_dir; /* borrowed; NULL: no transport name, nobody else can ask */
     const char *reaper_path;   /* the program that has the reaper; the default is ourselves */
     size_t message_max_bytes;

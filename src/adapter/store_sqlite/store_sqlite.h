@@ -25,7 +25,7 @@ struct hx_store_sqlite_options {
      * never known to be gone. */
     bool (*is_transport_gone)(void *context, const char *transport);
     void *transport_context;
-    int64_t lock_wait_ms; /* before an intent; 0 = 2,000 */
+    int64_t lock_wait_ms;    /* before an intent; 0 = 2,000 */
     int64_t session_idle_ms; /* sessions unused for so long go; 0 = 7 days */
     bool allow_any_filesystem;
     const char *vfs_name; /* test seam; NULL = the default */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/ledger_home.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "adapter/neighbour_unix/neighbour_unix.h"
+#include "adapter/stdio_child/transport.h"
+#include "app/log.h"
+#include "app/no_ledger.h"
+
+static bool is_transport_gone(void *context, const char *transport)
+{
+    return hx_transport_probe(context, transport) == HX_TRANSPORT_GONE;
+}
+
+static void on_store(void *arg, unsigned events)
+{
+    (void)arg; /* the turn that follows takes what is done */
+    (void)events;
+}
+
+int hx_ledger_home_find(struct hx_ledger_home *home, const struct hx_settings *settings,
+                        struct hx_complaint *complaint)
+{
+    hx_list_init(&home->neighbour_inbox);
+    if (settings->ledger != NULL)
+        snprintf(home->ops_options, sizeof(home->ops_options), "--ledger %s", settings->ledger);
+    return hx_ledger_path(settings, home->path, home->transport_dir, complaint);
+}
+
+static void open_store(struct hx_ledger_home *home, const char *command, int64_t session_idle_ms)
+{
+    home->store_options = (struct hx_store_sqlite_options){
+        .path = home->path,
+        .clock = &home->clock->clock,
+        .rand = hx_rand_os(),
+        .is_transport_gone = is_transport_gone,
+        .transport_context = home->transport_dir,
+        .session_idle_ms = session_idle_ms,
+    };
+    home->has_ledger = hx_store_sqlite_open(&home->store_options, &home->store) == 0;
+    if (home->has_ledger)
+        return;
+    const char *reason = hx_fault_last()->text;
+    size_t len = strlen(reason);
+    fprintf(stderr,
+            "hapax %s: %s%s Guarded calls are refused until this is mended and %s started again.\n",
+            command, reason, len > 0 && reason[len - 1] == '.' ? "" : ".",
+            strcmp(command, "run") == 0 ? "the server" : "Hapax");
+    home->store = hx_no_ledger_new(reason);
+}
+
+void hx_ledger_home_open(struct hx_ledger_home *home, struct hx_clock_os *clock,
+                         struct hx_loop *loop, const char *command, int64_t session_idle_ms)
+{
+    home->clock = clock;
+    open_store(home, command, session_idle_ms);
+    const struct hx_neighbour_unix_options options = {
+        .dir = home->transport_dir,
+        .self = home->store->ops->owner(home->store),
+    };
+    home->neighbours = hx_neighbour_unix_new(loop, &home->neighbour_inbox, &options);
+    if (home->neighbours == NULL) {
+        struct hx_log_line line;
+        hx_log_begin(&line, HX_LOG_WARN, "no_neighbours");
+        hx_log_cstr(&line, "action", "poll");
+        hx_log_end(&line);
+    }
+    int fd = home->store->ops->wake_fd(home->store);
+    if (fd >= 0) {
+        home->watch = hx_loop_fd_new(loop, fd, on_store, home);
+        hx_loop_fd_want(home->watch, HX_LOOP_READ);
+    }
+}
+
+void hx_ledger_home_close(struct hx_ledger_home *home)
+{
+    hx_loop_fd_free(home->watch);
+    hx_neighbour_unix_free(home->neighbours);
+    if (home->store != NULL)
+        home->store->ops->close(home->store);
+    home->store = NULL;
+}

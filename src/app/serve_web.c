@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What `hapax serve` says about requests before any MCP: who may come, where the endpoints are, and
+ * the paths for operators.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "app/serve_state.h"
+#include "base/fault.h"
+
+/* The token behind "Bearer "; absent when there is none. */
+static struct hx_span bearer_of(struct hx_span authorization)
+{
+    const struct hx_span scheme = HX_SPAN_LIT("bearer ");
+    if (hx_span_is_absent(authorization) || authorization.len <= scheme.len ||
+        !hx_span_eq_nocase(hx_span(authorization.ptr, scheme.len), scheme))
+        return HX_SPAN_NONE;
+    struct hx_span token = hx_span(authorization.ptr + scheme.len, authorization.len - scheme.len);
+    while (token.len > 0 && token.ptr[0] == ' ') {
+        token.ptr++;
+        token.len--;
+    }
+    return token;
+}
+
+bool serve_authenticate(void *context, struct hx_span authorization, bool is_local,
+                        struct hx_http_caller *ret_caller)
+{
+    struct serve *serve = context;
+    (void)is_local; /* whoever comes by a Unix socket needs a token too, where there are any */
+    if (serve->config->token_count == 0) {
+        *ret_caller = (struct hx_http_caller){.tenant = HX_SPAN_LIT(HX_TENANT_DEFAULT),
+                                              .principal = hx_span_cstr(serve->principal)};
+        return true;
+    }
+    struct hx_span token = bearer_of(authorization);
+    const struct hx_config_token *found =
+        hx_span_is_absent(token) ? NULL : hx_tokens_find(serve->config, token);
+    if (found == NULL)
+        return false;
+    *ret_caller = (struct hx_http_caller){.tenant = hx_span_cstr(found->tenant),
+                                          .principal = hx_span_cstr(found->principal),
+                                          .context = found};
+    return true;
+}
+
+static bool may_use(const struct hx_http_caller *caller, const struct hx_config_upstream *upstream)
+{
+    const struct hx_config_token *token = caller->context;
+    return token == NULL || hx_token_opens(token, upstream->name);
+}
+
+int serve_find_endpoint(void *context, struct hx_span path, const struct hx_http_caller *caller)
+{
+    const struct serve *serve = context;
+    const struct hx_config *config = serve->config;
+    const struct hx_span root = HX_SPAN_LIT("/mcp");
+    if (!hx_span_starts_with(path, root))
+        return -1;
+    struct hx_span name = hx_span(path.ptr + root.len, path.len - root.len);
+    if (name.len > 0 && name.ptr[name.len - 1] == '/')
+        name.len--;
+    /* With one server there is nothing to merge: its names stay as they are. */
+    if (name.len == 0)
+        return config->upstream_count == 1 && may_use(caller, &config->upstreams[0]) ? 0 : -1;
+    for (size_t i = 0; i < config->upstream_count; i++) {
+        if (hx_span_eq_cstr(hx_span(name.ptr + 1, name.len - 1), config->upstreams[i].name))
+            return may_use(caller, &config->upstreams[i]) ? (int)i : -1;
+    }
+    return -1;
+}
+
+static void answer(struct serve *serve, uint64_t exchange, uint32_t status, const char *type,
+                   struct hx_buf *body)
+{
+    const struct hx_web_header headers[] = {
+        {HX_SPAN_LIT("Content-Type"), hx_span_cstr(type)},
+        {HX_SPAN_LIT("Cache-Control"), HX_SPAN_LIT("no-store")},
+    };
+    const struct hx_web_answer head = {
+        .status = status, .headers = headers, .header_count = sizeof(headers) / sizeof(headers[0])};
+    serve->web->ops->answer(serve->web, exchange, &head, body, 0);
+}
+
+static void write_ready(struct serve *serve, struct hx_buf *body, uint32_t *ret_status)
+{
+    const struct hx_store *store = serve->home.store;
+    const char *refusal = store->ops->refusal(serve->home.store);
+    *ret_status = 200;
+    if (refusal != NULL || serve->is_draining)
+        *ret_status = 503;
+    (void)hx_buf_printf(body, "%s\n",
+                        refusal != NULL      ? refusal
+                        : serve->is_draining ? "draining"
+                                             : "ready");
+}
+
+static void write_metric(struct hx_buf *body, const char *name, const char *type, const char *help,
+                         uint64_t value)
+{
+    (void)hx_buf_printf(body, "# HELP hapax_%s %s\n# TYPE hapax_%s %s\nhapax_%s %llu\n", name, help,
+                        name, type, name, (unsigned long long)value);
+}
+
+static void write_metrics(struct serve *serve, struct hx_buf *body)
+{
+    static const struct {
+        enum hx_counter counter;
+        const char *name;
+        const char *help;
+    } rows[] = {
+        {HX_COUNTER_REPLAYED, "replays_total", "Calls answered with a stored outcome."},
+        {HX_COUNTER_JOINED, "joins_total", "Calls that joined one that was running."},
+        {HX_COUNTER_RESEND, "resends_total",
+         "Attempts after the first, where the contract allows."},
+        {HX_COUNTER_BECAME_UNKNOWN, "unknown_total", "Operations whose outcome became unknown."},
+        {HX_COUNTER_TAKEOVER, "takeovers_total", "Operations taken over from a dead process."},
+        {HX_COUNTER_STALE_WRITE, "stale_writes_total", "Writes that an older owner was refused."},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        write_metric(body, rows[i].name, "counter", rows[i].help,
+                     hx_gateway_counter(serve->gateway, rows[i].counter));
+    struct hx_http_front_counts counts = hx_http_front_counts(serve->front);
+    write_metric(body, "http_refused_total", "counter", "Requests answered with 4xx or 5xx.",
+                 counts.refused);
+    write_metric(body, "streams_resumed_total", "counter", "Streams that a client came back for.",
+                 counts.resumed + counts.resumes_asked);
+    write_metric(body, "notifications_dropped_total", "counter",
+                 "Notifications that no client took in time.", counts.dropped_notifications);
+    write_metric(body, "sessions", "gauge", "Sessions in memory.", counts.sessions);
+    write_metric(body, "streams", "gauge", "Open event streams.", counts.streams);
+}
+
+void serve_other(struct serve *serve, const struct hx_http_front_event *event)
+{
+    enum { BODY_MAX = 64 * 1024 };
+    const struct hx_web_request *request = event->request;
+    struct hx_buf body;
+    uint32_t status = 200;
+    bool is_read =
+        hx_span_eq_cstr(request->method, "GET") || hx_span_eq_cstr(request->method, "HEAD");
+    hx_buf_init(&body, BODY_MAX);
+    if (!is_read) {
+        status = 405;
+        (void)hx_buf_append_cstr(&body, "Only GET is answered here.\n");
+    } else if (hx_span_eq_cstr(request->path, "/healthz")) {
+        (void)hx_buf_append_cstr(&body, "ok\n");
+    } else if (hx_span_eq_cstr(request->path, "/readyz")) {
+        write_ready(serve, &body, &status);
+    } else if (hx_span_eq_cstr(request->path, "/metrics")) {
+        write_metrics(serve, &body);
+    } else {
+        status = 404;
+        (void)hx_buf_append_cstr(&body, "There is nothing here. MCP is at /mcp and /mcp/NAME.\n");
+    }
+    answer(serve, event->exchange, status, "text/plain; charset=utf-8", &body);
+    hx_buf_fini(&body);
+}
