@@ -5,10 +5,10 @@
  *
  *     front-echo [PORT]         prints "http://127.0.0.1:PORT/mcp" and serves until killed
  *
- * Tools: `echo` answers at once, `notify` sends three log messages before its answer, `slow` answers
- * after 1.5 s with progress, `cut` loses its connection twice before its answer, `changed` says
- * that the list of tools has changed. Sessions of an earlier process are believed; what such a one
- * was asked is answered with "recovered".
+ * Tools: `echo` answers at once, `notify` sends three log messages first, `slow` takes 1.5 s and
+ * tells its progress, `cut` loses its connection twice before its answer, `changed` says that the
+ * list of tools has changed. Sessions of an earlier process are believed; what such a one was asked
+ * is answered with "recovered".
  */
 #include <stdio.h>
 #include <stdlib.h>

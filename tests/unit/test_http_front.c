@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* MCP's front: what is refused at the door, how sessions begin and end, and what the engine gets. */
+/* MCP's front: what is refused at the door, how sessions live, and what the engine gets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,103 +26,97 @@
 #define LEN2 "Content-Length: 2\r\n"
 #define END "Connection: close\r\n\r\n"
 
+static const struct {
+    const char *request;
+    const char *status;
+    const char *holds;
+} door_cases[] = {
+    /* where */
+    {"POST /mcp HTTP/1.1\r\nHost: evil.example\r\n" ANN BOTH JSON LEN2 END "{}", "403", "host"},
+    {"POST /mcp HTTP/1.1\r\nHost: 192.168.0.1\r\n" ANN BOTH JSON LEN2 END "{}", "403", "host"},
+    {"POST /mcp HTTP/1.1\r\nHost: localhost.evil.example\r\n" ANN BOTH JSON LEN2 END "{}", "403",
+     "host"},
+    {"GET /other HTTP/1.1\r\nHost: evil.example\r\n" END, "403", "host"},
+    {"POST /mcp HTTP/1.1\r\n" HOST "Origin: https://evil.example\r\n" ANN BOTH JSON LEN2 END "{}",
+     "403", "origin"},
+    {"POST /mcp HTTP/1.1\r\n" HOST "Origin: null\r\n" ANN BOTH JSON LEN2 END "{}", "403", "origin"},
+    {"POST /mcp HTTP/1.1\r\n" HOST
+     "Origin: http://localhost\r\nOrigin: http://localhost\r\n" ANN BOTH JSON LEN2 END "{}",
+     "403", "origin"},
+    /* who */
+    {"POST /mcp HTTP/1.1\r\n" HOST BOTH JSON LEN2 END "{}", "401", "WWW-Authenticate: Bearer\r\n"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN ANN BOTH JSON LEN2 END "{}", "401", "credentials"},
+    {"GET /mcp HTTP/1.1\r\n" HOST "Authorization: Bearer eve\r\n" END, "401", "credentials"},
+    {"PUT /mcp/none HTTP/1.1\r\n" HOST END, "401", "credentials"},
+    {"POST /mcp HTTP/1.1\r\n" HOST "Origin: http://localhost:5173\r\n" BOTH JSON LEN2 END "{}",
+     "401", "Access-Control-Allow-Origin: http://localhost:5173\r\n"},
+    /* what */
+    {"POST /mcp/none HTTP/1.1\r\n" HOST ANN BOTH JSON LEN2 END "{}", "404", "endpoint"},
+    {"POST /mcp/ HTTP/1.1\r\n" HOST ANN BOTH JSON LEN2 END "{}", "404", "endpoint"},
+    {"PUT /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON LEN2 END "{}", "405",
+     "Allow: GET, POST, DELETE, OPTIONS\r\n"},
+    {"HEAD /mcp HTTP/1.1\r\n" HOST ANN END, "405", "Allow: "},
+    {"post /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON LEN2 END "{}", "405", "Allow: "},
+    /* how */
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH LEN2 END "{}", "415", "Content-Type"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH "Content-Type: text/plain\r\n" LEN2 END "{}", "415",
+     "Content-Type"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON JSON LEN2 END "{}", "415", "Content-Type"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN "Content-Type: text/plain; a=application/json\r\n" LEN2 END
+     "{}",
+     "415", "Content-Type"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN "Accept: text/html\r\n" JSON LEN2 END "{}", "406", "accept"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN "Accept: */*;q=0\r\n" JSON LEN2 END "{}", "406", "accept"},
+    {"GET /mcp HTTP/1.1\r\n" HOST ANN "Accept: application/json\r\n" END, "406",
+     "text/event-stream"},
+    /* which session */
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON LEN2 END "{}", "400", "-32700"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON LEN2 END "{x", "400", "-32700"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON "Content-Length: 40\r\n" END PING, "400",
+     "\"id\":7,\"error\":{\"code\":-32000,\"message\":\"Bad request: Mcp-Session-Id"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON "Content-Length: 48\r\n" END "[" INITIALIZE "]",
+     "400", "Mcp-Session-Id"},
+    {"GET /mcp HTTP/1.1\r\n" HOST ANN "Accept: text/event-stream\r\n" END, "400", "Mcp-Session-Id"},
+    {"DELETE /mcp HTTP/1.1\r\n" HOST ANN END, "400", "Mcp-Session-Id"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON
+     "Mcp-Session-Id: 1868a90c\r\nContent-Length: 40\r\n" END PING,
+     "404", "\"id\":7,\"error\":{\"code\":-32001,"},
+    {"GET /mcp HTTP/1.1\r\n" HOST ANN BOTH "Mcp-Session-Id: \xff\xfe odd\r\n" END, "404",
+     "Session not found"},
+    {"GET /mcp HTTP/1.1\r\n" HOST ANN BOTH "Mcp-Session-Id: a\r\nMcp-Session-Id: a\r\n" END, "400",
+     "repeated"},
+    {"DELETE /mcp HTTP/1.1\r\n" HOST ANN
+     "MCP-Protocol-Version: 1999-01-01\r\nMcp-Session-Id: " MADE_UP "\r\n" END,
+     "400", "unsupported protocol version"},
+    {"GET /mcp HTTP/1.1\r\n" HOST ANN BOTH
+     "MCP-Protocol-Version: 2026-07-28\r\nMcp-Session-Id: " MADE_UP "\r\n" END,
+     "400", "unsupported protocol version"},
+    /* browsers */
+    {"OPTIONS /mcp HTTP/1.1\r\n" HOST "Origin: http://localhost:5173\r\n" END, "204",
+     "Access-Control-Allow-Headers: Authorization, Content-Type, Accept, Last-Event-ID, "
+     "Mcp-Session-Id, MCP-Protocol-Version,"},
+    {"OPTIONS /mcp HTTP/1.1\r\n" HOST "Origin: https://evil.example\r\n" END, "403", "origin"},
+    {"OPTIONS /mcp HTTP/1.1\r\n" HOST END, "204", "Allow: "},
+};
+
 static void the_door_is_strict(void **state)
 {
-    static const struct {
-        const char *request;
-        const char *status;
-        const char *holds;
-    } cases[] = {
-        /* where */
-        {"POST /mcp HTTP/1.1\r\nHost: evil.example\r\n" ANN BOTH JSON LEN2 END "{}", "403", "host"},
-        {"POST /mcp HTTP/1.1\r\nHost: 192.168.0.1\r\n" ANN BOTH JSON LEN2 END "{}", "403", "host"},
-        {"POST /mcp HTTP/1.1\r\nHost: localhost.evil.example\r\n" ANN BOTH JSON LEN2 END "{}",
-         "403", "host"},
-        {"GET /other HTTP/1.1\r\nHost: evil.example\r\n" END, "403", "host"},
-        {"POST /mcp HTTP/1.1\r\n" HOST "Origin: https://evil.example\r\n" ANN BOTH JSON LEN2 END
-         "{}",
-         "403", "origin"},
-        {"POST /mcp HTTP/1.1\r\n" HOST "Origin: null\r\n" ANN BOTH JSON LEN2 END "{}", "403",
-         "origin"},
-        {"POST /mcp HTTP/1.1\r\n" HOST
-         "Origin: http://localhost\r\nOrigin: http://localhost\r\n" ANN BOTH JSON LEN2 END "{}",
-         "403", "origin"},
-        /* who */
-        {"POST /mcp HTTP/1.1\r\n" HOST BOTH JSON LEN2 END "{}", "401",
-         "WWW-Authenticate: Bearer\r\n"},
-        {"POST /mcp HTTP/1.1\r\n" HOST ANN ANN BOTH JSON LEN2 END "{}", "401", "credentials"},
-        {"GET /mcp HTTP/1.1\r\n" HOST "Authorization: Bearer eve\r\n" END, "401", "credentials"},
-        {"PUT /mcp/none HTTP/1.1\r\n" HOST END, "401", "credentials"},
-        {"POST /mcp HTTP/1.1\r\n" HOST "Origin: http://localhost:5173\r\n" BOTH JSON LEN2 END "{}",
-         "401", "Access-Control-Allow-Origin: http://localhost:5173\r\n"},
-        /* what */
-        {"POST /mcp/none HTTP/1.1\r\n" HOST ANN BOTH JSON LEN2 END "{}", "404", "endpoint"},
-        {"POST /mcp/ HTTP/1.1\r\n" HOST ANN BOTH JSON LEN2 END "{}", "404", "endpoint"},
-        {"PUT /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON LEN2 END "{}", "405",
-         "Allow: GET, POST, DELETE, OPTIONS\r\n"},
-        {"HEAD /mcp HTTP/1.1\r\n" HOST ANN END, "405", "Allow: "},
-        {"post /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON LEN2 END "{}", "405", "Allow: "},
-        /* how */
-        {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH LEN2 END "{}", "415", "Content-Type"},
-        {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH "Content-Type: text/plain\r\n" LEN2 END "{}", "415",
-         "Content-Type"},
-        {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON JSON LEN2 END "{}", "415", "Content-Type"},
-        {"POST /mcp HTTP/1.1\r\n" HOST ANN
-         "Content-Type: text/plain; a=application/json\r\n" LEN2 END "{}",
-         "415", "Content-Type"},
-        {"POST /mcp HTTP/1.1\r\n" HOST ANN "Accept: text/html\r\n" JSON LEN2 END "{}", "406",
-         "accept"},
-        {"POST /mcp HTTP/1.1\r\n" HOST ANN "Accept: */*;q=0\r\n" JSON LEN2 END "{}", "406",
-         "accept"},
-        {"GET /mcp HTTP/1.1\r\n" HOST ANN "Accept: application/json\r\n" END, "406",
-         "text/event-stream"},
-        /* which session */
-        {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON LEN2 END "{}", "400", "-32700"},
-        {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON LEN2 END "{x", "400", "-32700"},
-        {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON "Content-Length: 40\r\n" END PING, "400",
-         "\"id\":7,\"error\":{\"code\":-32000,\"message\":\"Bad request: Mcp-Session-Id"},
-        {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON "Content-Length: 48\r\n" END "[" INITIALIZE
-         "]",
-         "400", "Mcp-Session-Id"},
-        {"GET /mcp HTTP/1.1\r\n" HOST ANN "Accept: text/event-stream\r\n" END, "400",
-         "Mcp-Session-Id"},
-        {"DELETE /mcp HTTP/1.1\r\n" HOST ANN END, "400", "Mcp-Session-Id"},
-        {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON
-         "Mcp-Session-Id: 1868a90c\r\nContent-Length: 40\r\n" END PING,
-         "404", "\"id\":7,\"error\":{\"code\":-32001,"},
-        {"GET /mcp HTTP/1.1\r\n" HOST ANN BOTH "Mcp-Session-Id: \xff\xfe odd\r\n" END, "404",
-         "Session not found"},
-        {"GET /mcp HTTP/1.1\r\n" HOST ANN BOTH "Mcp-Session-Id: a\r\nMcp-Session-Id: a\r\n" END,
-         "400", "repeated"},
-        {"DELETE /mcp HTTP/1.1\r\n" HOST ANN
-         "MCP-Protocol-Version: 1999-01-01\r\nMcp-Session-Id: " MADE_UP "\r\n" END,
-         "400", "unsupported protocol version"},
-        {"GET /mcp HTTP/1.1\r\n" HOST ANN BOTH
-         "MCP-Protocol-Version: 2026-07-28\r\nMcp-Session-Id: " MADE_UP "\r\n" END,
-         "400", "unsupported protocol version"},
-        /* browsers */
-        {"OPTIONS /mcp HTTP/1.1\r\n" HOST "Origin: http://localhost:5173\r\n" END, "204",
-         "Access-Control-Allow-Headers: Authorization, Content-Type, Accept, Last-Event-ID, "
-         "Mcp-Session-Id, MCP-Protocol-Version,"},
-        {"OPTIONS /mcp HTTP/1.1\r\n" HOST "Origin: https://evil.example\r\n" END, "403", "origin"},
-        {"OPTIONS /mcp HTTP/1.1\r\n" HOST END, "204", "Allow: "},
-    };
     struct front_kit kit;
     uint64_t refused = 0;
 
     (void)state;
     front_kit_init(&kit, NULL);
-    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (unsigned i = 0; i < sizeof door_cases / sizeof door_cases[0]; i++) {
         char start[32];
         int fd = web_client(&kit.web);
-        (void)snprintf(start, sizeof start, "HTTP/1.1 %s ", cases[i].status);
-        web_send_text(&kit.web, fd, cases[i].request);
+        (void)snprintf(start, sizeof start, "HTTP/1.1 %s ", door_cases[i].status);
+        web_send_text(&kit.web, fd, door_cases[i].request);
         front_kit_read(&kit, fd, NULL);
         if (strncmp(kit.got.data, start, strlen(start)) != 0 ||
-            strstr(kit.got.data, cases[i].holds) == NULL)
-            fail_msg("case %u: expected %s with %s, came %s\nto %s", i, cases[i].status,
-                     cases[i].holds, kit.got.data, cases[i].request);
-        refused += strcmp(cases[i].status, "204") != 0;
+            strstr(kit.got.data, door_cases[i].holds) == NULL)
+            fail_msg("case %u: expected %s with %s, came %s\nto %s", i, door_cases[i].status,
+                     door_cases[i].holds, kit.got.data, door_cases[i].request);
+        refused += strcmp(door_cases[i].status, "204") != 0;
         assert_int_equal(close(fd), 0);
     }
     assert_int_equal(hx_http_front_counts(kit.front).refused, refused);

@@ -138,7 +138,7 @@ static void take(struct front *front, struct hx_web_event *event)
 
     switch (event->type) {
     case HX_WEB_REQUEST:
-        request_take(front, event->exchange, event->request);
+        door_take(front, event->exchange, event->request);
         event->request = NULL;
         break;
     case HX_WEB_CLIENT_GONE:

@@ -193,9 +193,11 @@ struct hx_peer_event *front_tell(struct session *session, enum hx_peer_event_typ
 /* One message, read onto the front's tape; of kind INVALID when it is none, or memory is short. */
 void front_read(struct front *front, struct hx_span text, struct hx_rpc_msg *ret_msg);
 
-/* request.c: what comes in */
-void request_take(struct front *front, uint64_t exchange, struct hx_web_request *request);
-/* A request that was parked or held goes on. Takes the stream. */
+/* door.c: what comes in */
+void door_take(struct front *front, uint64_t exchange, struct hx_web_request *request);
+
+/* request.c */
+/* A request that was let in, or was parked, goes to its session. Takes the stream. */
 void request_go_on(struct front *front, struct stream *stream);
 /* Its session is known. Takes the stream. */
 void request_enter(struct session *session, struct stream *stream);
@@ -219,6 +221,7 @@ void refuse_stream(struct front *front, struct stream *stream, const struct refu
 void answer_empty(struct front *front, uint64_t exchange, uint32_t status, const char *origin);
 void answer_preflight(struct front *front, uint64_t exchange, struct hx_span origin);
 extern const struct refusal refusal_no_session;
+extern const struct refusal refusal_drain;
 /* Appends what a browser needs to see the answer; returns how many, at most CORS_HEADERS. */
 enum { CORS_HEADERS = 3 };
 uint32_t cors_headers(const char *origin, struct hx_web_header *ret_headers);

@@ -11,6 +11,12 @@
 const struct refusal refusal_no_session = {
     .status = 404, .code = -32001, .sentence = "Session not found"};
 
+const struct refusal refusal_drain = {.status = 503,
+                                      .code = -32000,
+                                      .sentence = "The server is shutting down; try again",
+                                      .header = "Retry-After",
+                                      .value = "1"};
+
 static const struct hx_span ALLOW = HX_SPAN_INIT("GET, POST, DELETE, OPTIONS");
 
 uint32_t cors_headers(const char *origin, struct hx_web_header *ret_headers)
