@@ -163,6 +163,7 @@ static int make_upstream(char **words, struct hx_settings *given, struct hx_conf
     if (!upstream)
         return hx_complain(complaint, "there is not enough memory");
     const char *own_name = upstream->name;
+    upstream->prefix = ""; /* nobody can join it, so its names may stay as they are */
     hx_settings_fini(&upstream->settings);
     upstream->settings = *given;
     upstream->settings.name = own_name;

@@ -330,6 +330,8 @@ static void where_upstreams_go(void **state)
         {"upstreams:\n  a: {command: x}\n  a_b: {command: y}\n",
          "f:3:3: at /mcp the names of 'a' begin with 'a_' and those of 'a_b' with 'a_b_', so a "
          "tool of both could have one name"},
+        {"upstreams:\n  a_b: {command: x}\n  a: {command: y}\n",
+         "f:3:3: at /mcp the names of 'a' begin with 'a_' and those of 'a_b' with 'a_b_'"},
         {"upstreams:\n  b: {command: x, prefix: ''}\n  a: {command: y}\n",
          "f:3:3: at /mcp the names of 'b' begin with '' and those of 'a' with 'a_'"},
         {"upstreams:\n  a: {command: x, prefix: z}\n  b: {command: y, prefix: z}\n",
@@ -413,6 +415,44 @@ static void who_may_come(void **state)
     assert_int_equal(config.listen_count, 1);
     assert_string_equal(config.listens[0].text, HX_LISTEN_DEFAULT);
     hx_config_fini(&config);
+}
+
+/* Which addresses only this machine reaches. */
+static void loopback(void **state)
+{
+    static const struct {
+        const char *address;
+        bool is_loopback;
+    } rows[] = {
+        {"127.0.0.1:1", true},
+        {"127.255.0.9:1", true},
+        {"126.255.255.255:1", false},
+        {"128.0.0.1:1", false},
+        {"10.0.0.1:1", false},
+        {"192.168.0.1:1", false},
+        {"0.0.0.0:1", false},
+        {"[::1]:1", true},
+        {"[::]:1", false},
+        {"[fe80::1]:1", false},
+        {"[::2]:1", false},
+        {"[::ffff:127.0.0.1]:1", true},
+        {"[::ffff:8.8.8.8]:1", false},
+        {"localhost:1", true},
+        {"7332", true},
+        {"unix:/s", true},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct hx_config config;
+        struct hx_complaint complaint;
+        hx_config_init(&config);
+        int rc = hx_config_add_listen(&config, hx_span_cstr(rows[i].address),
+                                      (struct hx_mark){0, 0}, NULL, &complaint);
+        if (rc != 0 || config.listens[0].is_loopback != rows[i].is_loopback)
+            fail_msg("%s: %d, loopback %d", rows[i].address, rc,
+                     rc == 0 && config.listens[0].is_loopback);
+        hx_config_fini(&config);
+    }
 }
 
 /* What YAML and JSON would allow, and files that are none. */
@@ -608,6 +648,7 @@ int main(void)
         cmocka_unit_test(where_upstreams_go),
         cmocka_unit_test(promises),
         cmocka_unit_test(who_may_come),
+        cmocka_unit_test(loopback),
         cmocka_unit_test(texts),
         cmocka_unit_test(sizes),
         cmocka_unit_test(an_editors_file),

@@ -53,7 +53,7 @@ static void one_command(void **state)
     const struct hx_config_upstream *upstream = &config.upstreams[0];
     assert_string_equal(upstream->name, "billing");
     assert_string_equal(upstream->settings.name, "billing");
-    assert_string_equal(upstream->prefix, "billing_");
+    assert_string_equal(upstream->prefix, "");
     assert_string_equal(upstream->command[0], "npx");
     assert_string_equal(upstream->command[1], "--listen");
     assert_null(upstream->command[2]);
