@@ -50,7 +50,8 @@ struct exchange {
     unsigned call; /* whose client is here */
     uint32_t status;
     bool is_stream;
-    bool is_left; /* the client is not here any more */
+    bool is_left;      /* the connection is over */
+    bool is_abandoned; /* the client has lost it, and we do not know yet */
     bool is_get;
 };
 
@@ -73,6 +74,7 @@ struct call {
     bool is_answered;
     bool is_gone; /* EXCHANGE_GONE */
     bool is_lost; /* the client cannot come back, or does not */
+    bool has_abandoned;
     int64_t answered_at;
     int64_t back_at;
 };
@@ -343,7 +345,8 @@ static void client_read(uint64_t number)
     struct call *call = &world.calls[exchange->call];
     struct item *item;
 
-    if (exchange->is_left || exchange->read_count == exchange->taken_count)
+    if (exchange->is_left || exchange->is_abandoned ||
+        exchange->read_count == exchange->taken_count)
         return;
     item = &exchange->items[exchange->read_count++];
     if (item->message != 0) {
@@ -365,6 +368,18 @@ static void kernel_take(uint64_t number)
         return;
     exchange->items[exchange->taken_count].is_taken = true;
     web_tell(HX_WEB_WRITTEN, exchange->items[exchange->taken_count++].tag);
+}
+
+/* Its network is gone: no end of the connection reaches us, and the kernel takes what we write. */
+static void client_abandon(uint64_t number)
+{
+    struct exchange *exchange = exchange_of(number);
+
+    if (exchange->call == 0 || world.calls[exchange->call].web != number)
+        return;
+    exchange->is_abandoned = true;
+    world.calls[exchange->call].has_abandoned = true;
+    client_left(number);
 }
 
 static void client_begin(void)
@@ -492,7 +507,7 @@ static void engine_act(void)
         (void)engine_send(HX_SENDING_ANSWER, call->exchange);
     } else if (chance(50)) {
         (void)engine_send(HX_SENDING_ASIDE, call->exchange);
-    } else {
+    } else if (!call->has_abandoned) {
         struct exchange *exchange = call->web != 0 ? exchange_of(call->web) : NULL;
         bool is_here = exchange != NULL && !exchange->is_left;
         /* What was asked for may not have come there yet. */
@@ -558,7 +573,7 @@ static void begin(uint64_t seed)
     options.stream_after_ms = AFTER_MS;
     options.stream_keep_ms = KEEP_MS;
     options.queue_messages_max = 4;
-    options.taken_back_within_ms = 60 * 1000; /* these clients read as slowly as they like */
+    options.taken_back_within_ms = 3600 * 1000; /* these clients read as slowly as they like */
     world.front = hx_http_front_new(world.loop, &world.web, &options);
     (void)request("POST", 0, NULL, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}");
     assert_true(hx_http_front_turn(world.front));
@@ -602,6 +617,8 @@ static void step(bool is_ending)
     case 7:
         if (!is_ending && chance(20)) {
             (void)request("GET", 0, NULL, "");
+        } else if (!is_ending && chance(20) && !exchange->is_left) {
+            client_abandon(number);
         } else if (!is_ending && chance(40) && exchange->state != WEB_GONE && !exchange->is_left) {
             web_leave(number);
             client_left(number);
