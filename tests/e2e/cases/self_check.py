@@ -57,9 +57,14 @@ HELLO = [
 ]
 
 
+def hello_in(version):
+    """The same greeting, in another revision."""
+    return json.loads(json.dumps(HELLO).replace("2025-06-18", version))
+
+
 @test("self", "self_schema_faults_are_found")
 def schema_faults(t):
-    """Each broken line is found, a good conversation is not."""
+    """In each revision each broken line is found, a good conversation is not."""
     broken = {
         "not_json": ("server", "ready"),
         "no_version": ("server", {"id": 2, "result": {"content": []}}),
@@ -82,13 +87,14 @@ def schema_faults(t):
             {"jsonrpc": "2.0", "id": 2, "error": {"code": "BUSY", "message": "m"}},
         ),
     }
-    for name, line in broken.items():
-        record(t, name, *HELLO, line)
-    record(t, "good", *HELLO, ("server", {"jsonrpc": "2.0", "id": 2, "result": {"content": []}}))
-    for name in [*broken, "good"]:
-        problems, count = t.surroundings.problems([t.path(f"wire/{name}.jsonl")])
-        t.equal(count, 4, f"lines of {name}")
-        t.equal(bool(problems), name != "good", f"problems of {name}: {problems}")
+    broken["good"] = ("server", {"jsonrpc": "2.0", "id": 2, "result": {"content": []}})
+    for version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"):
+        for name, line in broken.items():
+            title = f"{name}-{version}"
+            record(t, title, *hello_in(version), line)
+            problems, count = t.surroundings.problems([t.path(f"wire/{title}.jsonl")])
+            t.equal(count, 4, f"lines of {title}")
+            t.equal(bool(problems), name != "good", f"problems of {title}: {problems}")
     t.is_traffic_judged = False
 
 

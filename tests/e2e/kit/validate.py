@@ -5,15 +5,21 @@ out.
 
 Every message must be a JSONRPCMessage of the revision that this connection agreed on, and satisfy
 the definition of its method (a response: of the method that it answers). Lines that a test broke
-on purpose are recorded as `odd` and are not judged. Revisions older than 2025-06-18 have no
-schema here; they are judged by that one's JSON-RPC rules only, batches element by element.
+on purpose are recorded as `odd` and are not judged. Of the revisions 2024-11-05 and 2025-03-26
+there is no schema here; the types of the Python SDK, which speaks them, judge those: another hand's
+reading of the same text, and wider, since one set of types serves all revisions. Batches are judged
+element by element.
 """
 
+import inspect
 import json
 import os
 import sys
+import typing
 
 import jsonschema
+import mcp.types
+import pydantic
 
 SCHEMAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "fixtures", "schema")
 RESULTS = {
@@ -23,6 +29,7 @@ RESULTS = {
     "resources/unsubscribe": "EmptyResult",
 }
 REVISIONS = ("2025-06-18", "2025-11-25")
+OLDER = ("2024-11-05", "2025-03-26")
 
 
 class Revision:
@@ -52,6 +59,35 @@ class Revision:
             if error
             else None
         )
+
+
+class OlderRevision:
+    """The same questions, answered by the models of the SDK."""
+
+    def __init__(self):
+        self.models = {
+            name: model
+            for name, model in vars(mcp.types).items()
+            if inspect.isclass(model) and issubclass(model, pydantic.BaseModel)
+        }
+        self.of_method = {}
+        for name, model in self.models.items():
+            field = model.model_fields.get("method")
+            for method in typing.get_args(field.annotation) if field else ():
+                if isinstance(method, str):
+                    self.of_method[method] = name
+
+    def result_of(self, method):
+        title = RESULTS.get(method) or self.of_method.get(method, "").replace("Request", "Result")
+        return title if title in self.models else None
+
+    def problem(self, title, value):
+        try:
+            self.models[title].model_validate(value)
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            return f"not a {title}: {first['msg'][:200]} at {list(first['loc'])}"
+        return None
 
 
 class Connection:
@@ -87,14 +123,14 @@ class Connection:
                 self.asked[(record["from"], json.dumps(one["id"]))] = one["method"]
 
     def judge_message(self, number, record, message):
-        revision = self.revisions[self.version if self.version in REVISIONS else "2025-06-18"]
+        revision = self.revisions.get(self.version) or self.revisions["2025-06-18"]
         if isinstance(message, dict) and record["from"] == "server" and "result" in message:
             version = self.asked_method(record, message) == "initialize" and message["result"].get(
                 "protocolVersion"
             )
             if version:
                 self.version = version
-                revision = self.revisions[version if version in REVISIONS else "2025-06-18"]
+                revision = self.revisions.get(version) or self.revisions["2025-06-18"]
         self.report(number, record, revision.problem("JSONRPCMessage", self.with_an_id(message)))
         if not isinstance(message, dict):
             return
@@ -103,7 +139,7 @@ class Connection:
             asked = self.asked_method(record, message)
             if (
                 "result" in message
-                and self.version in REVISIONS
+                and self.version in self.revisions
                 and asked
                 and revision.result_of(asked)
             ):
@@ -120,7 +156,7 @@ class Connection:
             return
         if "id" in message:
             self.asked[(record["from"], json.dumps(message["id"]))] = method
-        if method in revision.of_method and (self.version in REVISIONS or method == "initialize"):
+        if method in revision.of_method and (self.version in self.revisions or method == "initialize"):
             self.report(number, record, revision.problem(revision.of_method[method], message))
 
     @staticmethod
@@ -152,6 +188,7 @@ class Connection:
 
 def main():
     revisions = {name: Revision(name) for name in REVISIONS}
+    revisions.update(dict.fromkeys(OLDER, OlderRevision()))
     for order in sys.stdin:
         problems, count = [], 0
         for path in json.loads(order)["files"]:
