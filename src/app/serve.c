@@ -68,6 +68,7 @@ static void add_server(struct serve *serve, struct served *served,
         .transport_dir = serve->home.has_ledger ? serve->home.transport_dir : NULL,
         .settings = &upstream->settings,
     };
+    options.is_remote = upstream->url != NULL;
     options.rules_for = rules_for;
     options.is_predecessor_draining = is_predecessor_draining;
     options.relay = relay;

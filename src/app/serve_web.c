@@ -61,9 +61,11 @@ int serve_find_endpoint(void *context, struct hx_span path, const struct hx_http
     struct hx_span name = hx_span(path.ptr + root.len, path.len - root.len);
     if (name.len > 0 && name.ptr[name.len - 1] == '/')
         name.len--;
-    /* With one server there is nothing to merge: its names stay as they are. */
+    /* The one server of a command line has no prefix, so there is nothing to merge. */
     if (name.len == 0)
         return config->upstream_count == 1 && may_use(caller, &config->upstreams[0]) ? 0 : -1;
+    if (name.ptr[0] != '/')
+        return -1;
     for (size_t i = 0; i < config->upstream_count; i++) {
         if (hx_span_eq_cstr(hx_span(name.ptr + 1, name.len - 1), config->upstreams[i].name))
             return may_use(caller, &config->upstreams[i]) ? (int)i : -1;

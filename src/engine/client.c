@@ -377,8 +377,10 @@ void hx_client_event(struct hx_session *session, struct hx_peer_event *event)
     case HX_PEER_MESSAGE:
         hx_session_touch(session);
         session->taking = event->exchange;
+        session->taken = event;
         if (!session->is_gone && !session->gateway->is_draining)
             take_message(session, &event->line, NULL);
+        session->taken = NULL;
         settle_rest(session);
         return;
     case HX_PEER_OVERSIZE:

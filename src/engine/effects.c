@@ -162,6 +162,7 @@ void hx_work_send_now(struct hx_work *work)
         return;
     }
     work->is_send_waiting = false;
+    work->search = HX_SEARCH_NONE;
     struct hx_buf line;
     struct hx_route *route = hx_route_new(link, HX_ROUTE_WORK);
     hx_buf_init(&line, gateway->options.message_max + 4096);
@@ -317,10 +318,24 @@ void hx_work_cancel_upstream(struct hx_work *work)
                  hx_mono_after(gateway->now.mono, work->tool->rules.cancel_timeout_ms));
 }
 
+/* They wait for what the search brings, but no longer than a joined caller would. */
+static void wait_for_ladder(struct hx_work *work)
+{
+    struct hx_gateway *gateway = work->gateway;
+    hx_list_for_each (node, &work->calls)
+        hx_timer_arm_sooner(
+            &gateway->timers, &hx_container_of(node, struct hx_call, node)->wait,
+            hx_mono_after(gateway->now.mono, work->op.durable.contract.join_wait_ms));
+}
+
 /* Those who cannot be asked, or whose question is not for them, are told what the state says. */
-static void ask_person(struct hx_work *work)
+void hx_work_ask_person(struct hx_work *work)
 {
     bool is_question = work->op.durable.state == HX_OP_UNKNOWN;
+    if (is_question && hx_ladder_is_climbed(work)) {
+        wait_for_ladder(work);
+        return;
+    }
     if (is_question && hx_ask_outcome(work))
         return;
     struct hx_list *node;
@@ -371,9 +386,10 @@ void hx_effect_run(struct hx_work *work, const struct hx_effect *effect,
         hx_work_cancel_upstream(work);
         return;
     case HX_DO_LADDER:
-        return; /* the sweeper looks at every unknown operation */
+        hx_ladder_begin(work);
+        return;
     case HX_DO_ASK_PERSON:
-        ask_person(work);
+        hx_work_ask_person(work);
         return;
     case HX_DO_FOLLOW:
         follow(work, call);

@@ -51,6 +51,8 @@ void hx_exchange_not_sent(struct hx_link *link, const struct hx_peer_event *even
     struct hx_route_end end = hx_route_take(route);
     if (end.kind == HX_ROUTE_HANDSHAKE)
         greeting_failed(link);
+    else if (end.work != NULL && end.work->search == HX_SEARCH_LISTENING)
+        hx_ladder_over(end.work);
     else if (end.work != NULL)
         hx_work_event(end.work, HX_EV_NOT_SENT);
     else if (end.request != NULL)
@@ -65,6 +67,10 @@ void hx_exchange_answer_lost(struct hx_link *link, const struct hx_peer_event *e
         return;
     struct hx_route_end end = hx_route_take(route);
     bool is_unreadable = event->loss == HX_PEER_LOSS_UNREADABLE;
+    bool is_listening = end.work != NULL && end.work->search == HX_SEARCH_LISTENING;
+    /* The transport has tried by itself to take the stream up, as long as there was one. */
+    if (end.work != NULL && !is_listening && event->loss != HX_PEER_LOSS_STOPPED)
+        end.work->search = HX_SEARCH_OVER;
     if (end.kind == HX_ROUTE_HANDSHAKE)
         greeting_failed(link);
     else if (end.work != NULL)
@@ -111,6 +117,8 @@ void hx_exchange_rejected(struct hx_link *link, const struct hx_peer_event *even
     bool is_session_lost = event->status == STATUS_NOT_FOUND;
     if (end.kind == HX_ROUTE_HANDSHAKE)
         greeting_failed(link);
+    else if (end.work != NULL && end.work->search == HX_SEARCH_LISTENING)
+        hx_ladder_over(end.work);
     else if (end.work != NULL)
         work_rejected(end.work, event);
     else if (end.request != NULL && is_session_lost && !end.request->was_resent) {

@@ -33,16 +33,35 @@ static bool add_argument_key(struct hx_call *call, struct hx_span pointer,
     return add_key(call, &text, source);
 }
 
+/* The header Idempotency-Key: a string of RFC 8941 in quotes, or plain. With several calls in one
+ * body, or said twice, nobody knows whose it is. */
+static bool add_header_key(struct hx_call *call)
+{
+    const struct hx_peer_event *taken = call->session->taken;
+    struct hx_mcp_text text = {.state = HX_MCP_TEXT_GIVEN};
+    if (taken == NULL || taken->key_count == 0)
+        return true;
+    if (taken->key_count > 1 || call->request->batch != NULL)
+        return false;
+    text.text = hx_buf_span(&taken->key);
+    bool is_quoted =
+        text.text.len >= 2 && text.text.ptr[0] == '"' && text.text.ptr[text.text.len - 1] == '"';
+    if (is_quoted)
+        text.text = hx_span(text.text.ptr + 1, text.text.len - 2);
+    return add_key(call, &text, HX_KEY_HEADER);
+}
+
 /* Reads the key from wherever it stands. Returns NULL or what is wrong. */
 const char *hx_intake_read_key(struct hx_call *call, const struct hx_mcp_call *parsed)
 {
     const struct hx_tool_rules *rules = &call->tool->rules;
     bool is_agreed = add_key(call, &parsed->meta_key, HX_KEY_META) &&
-                     add_key(call, &parsed->param_key, HX_KEY_PARAMS) &&
+                     add_key(call, &parsed->param_key, HX_KEY_PARAMS) && add_header_key(call) &&
                      add_argument_key(call, rules->key_argument, HX_KEY_ARGUMENT) &&
                      add_argument_key(call, rules->inject_key, HX_KEY_INJECTED);
     if (!is_agreed)
-        return "A key is not a string, or two keys in one call differ.";
+        return "A key is not a string, or two keys in one call differ, or it cannot be told which "
+               "call a header is about.";
     if (call->wanted.key_source == HX_KEY_NONE)
         return NULL;
     if (rules->has_issued_keys_only)

@@ -108,6 +108,8 @@ void hx_store_init(struct hx_gateway *gateway);
 void hx_store_submit_lazy(struct hx_gateway *gateway);
 /* Nobody waits for it, and it may wait for the next commit. */
 void hx_store_submit_quiet(struct hx_gateway *gateway, struct hx_store_request *request);
+/* Nobody waits for it, and it must not wait either. */
+void hx_store_submit_now(struct hx_gateway *gateway, struct hx_store_request *request);
 void hx_store_submit_for_note(struct hx_gateway *gateway, struct hx_delivery_note *note,
                               struct hx_store_request *request);
 /* Tries again, in a while, what the ledger did not take. */

@@ -77,7 +77,7 @@ void hx_session_forget_kept(struct hx_session *session)
     session->is_kept = false;
     struct hx_store_request *end = hx_store_make(session->gateway, HX_STORE_SESSION_END);
     end->session.key = session->options.key;
-    hx_store_submit_quiet(session->gateway, end);
+    hx_store_submit_now(session->gateway, end);
 }
 
 void hx_gateway_find_session(struct hx_gateway *gateway, const struct hx_digest *key,

@@ -301,6 +301,13 @@ struct hx_request *hx_link_about(struct hx_link *link)
     return newest ? hx_container_of(newest, struct hx_request, node) : NULL;
 }
 
+static void on_resume_point(struct hx_link *link, const struct hx_peer_event *event)
+{
+    const struct hx_route *route = hx_route_find(link, event->tag);
+    if (route != NULL && route->work != NULL)
+        hx_ladder_keep_point(route->work, hx_buf_span(&event->line));
+}
+
 void hx_link_event(struct hx_link *link, struct hx_peer_event *event)
 {
     hx_link_stir(link);
@@ -358,7 +365,9 @@ void hx_link_event(struct hx_link *link, struct hx_peer_event *event)
     case HX_PEER_ENDED:
     case HX_PEER_EXCHANGE_GONE:
     case HX_PEER_RESUME:
+        return;
     case HX_PEER_RESUME_POINT:
+        on_resume_point(link, event);
         return;
     }
 }

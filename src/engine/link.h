@@ -101,6 +101,7 @@ struct hx_link {
     bool is_leaving;      /* nobody calls over it any more: it ends with its last attempt */
     bool must_greet;      /* also the first process: no client will */
     uint64_t speaking;    /* the request on whose exchange the message in hand came; 0 = none */
+    bool has_answer;      /* and it is the answer to that request */
     uint32_t server_asks; /* of a person, on behalf of the server: clocks stand still */
 
     enum hx_link_state state;

@@ -97,11 +97,8 @@ struct hx_link *hx_link_listener(struct hx_server *server)
 {
     if (server->house != NULL)
         return server->house;
-    if (server->listener == NULL) {
+    if (server->listener == NULL)
         server->listener = hx_link_new(server);
-        if (server->listener != NULL)
-            server->listener->is_leaving = true;
-    }
     return server->listener;
 }
 
@@ -163,19 +160,18 @@ static bool has_open(const struct hx_link *link)
     return false;
 }
 
-/* The listener has no operations of its own: it takes up what others began. */
-static bool is_listening(const struct hx_link *link)
-{
-    return link == link->server->listener && !hx_list_is_empty(&link->route_list) &&
-           !link->gateway->is_draining;
-}
-
 void hx_link_finish_when_idle(struct hx_link *link)
 {
     const struct hx_session *session = hx_link_session(link);
+    bool is_heard_out = link == link->server->listener && hx_list_is_empty(&link->works) &&
+                        hx_list_is_empty(&link->route_list);
+    if (is_heard_out) {
+        link->server->listener = NULL;
+        link->is_leaving = true;
+    }
     bool is_over = session != NULL && session->is_input_over;
     bool must_end = hx_link_is_closing(link) || is_over;
-    if (must_end && !is_listening(link) && link->state != HX_LINK_STOPPING &&
-        link->state != HX_LINK_DOWN && !has_open(link))
+    if (must_end && link->state != HX_LINK_STOPPING && link->state != HX_LINK_DOWN &&
+        !has_open(link))
         hx_link_stop(link);
 }

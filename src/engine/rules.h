@@ -77,6 +77,7 @@ struct hx_server_options {
     bool is_sep3182_strict;
     int64_t stuck_timeout_ms;
     int64_t start_timeout_ms; /* for the answer to initialize */
+    bool is_remote;           /* its transport has exchanges, and streams that can be taken up */
 
     /* Fills the rules for a tool; called once per tool name. */
     void (*rules_for)(void *context, struct hx_span tool, struct hx_tool_rules *ret_rules);

@@ -130,6 +130,7 @@ struct hx_session {
     uint32_t request_count;
     uint64_t request_bytes;
     uint64_t taking; /* the exchange of the message in hand; 0 once something answers for it */
+    const struct hx_peer_event *taken; /* the event that it came with; NULL outside of it */
     struct hx_map asks_by_id;
     struct hx_list asks;
     uint64_t next_ask;

@@ -159,6 +159,13 @@ void hx_store_submit_quiet(struct hx_gateway *gateway, struct hx_store_request *
     put_off(gateway, request);
 }
 
+void hx_store_submit_now(struct hx_gateway *gateway, struct hx_store_request *request)
+{
+    struct ticket *ticket = request->context;
+    ticket->kind = FOR_QUIET;
+    submit(gateway, request);
+}
+
 void hx_store_submit_for_note(struct hx_gateway *gateway, struct hx_delivery_note *note,
                               struct hx_store_request *request)
 {
@@ -345,7 +352,9 @@ void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done
     case FOR_WORK:
         hx_check(copy.work, HX_WORK_MAGIC);
         copy.work->writes_open--;
-        if (done->kind == HX_STORE_FIND)
+        if (done->kind == HX_STORE_RESUME_GET)
+            hx_ladder_found(copy.work, done);
+        else if (done->kind == HX_STORE_FIND)
             hx_work_found(copy.work, done);
         else
             hx_work_stored(copy.work, done);

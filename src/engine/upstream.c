@@ -81,9 +81,17 @@ static void answer_request(struct hx_link *link, struct hx_route *route,
         hx_reply_line(request, &line, NULL);
 }
 
+/* An exchange says itself whose answer came on it; a stream that was taken up from an earlier process
+ * carries the id that this one used. */
+static struct hx_route *route_of_answer(struct hx_link *link, const struct hx_rpc_msg *msg)
+{
+    return link->has_answer ? hx_route_find(link, link->speaking)
+                            : hx_route_find_rpc(link, &msg->id);
+}
+
 static void take_answer(struct hx_link *link, const struct hx_rpc_msg *msg, struct hx_buf *line)
 {
-    struct hx_route *route = hx_route_find_rpc(link, &msg->id);
+    struct hx_route *route = route_of_answer(link, msg);
     if (route == NULL) {
         hx_tell(link->gateway, HX_TELL_WARN, "answer_to_nothing", "len=%zu", msg->raw.len);
         return;
@@ -313,6 +321,7 @@ void hx_upstream_message(struct hx_link *link, struct hx_peer_event *event)
 {
     struct hx_rpc_msg msg;
     link->speaking = hx_link_has_exchanges(link) ? event->tag : 0;
+    link->has_answer = link->speaking != 0 && event->is_answer;
     if (hx_rpc_read(&link->gateway->tape, hx_buf_span(&event->line), &link->gateway->limits,
                     &link->gateway->arena, &msg) < 0) {
         hx_tell(link->gateway, HX_TELL_ERROR, "answer_dropped", "reason=memory len=%zu",

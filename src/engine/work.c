@@ -31,7 +31,7 @@ struct hx_record hx_work_keep_record(struct hx_work *work, const struct hx_recor
     return kept;
 }
 
-static void set_link(struct hx_work *work, struct hx_link *link)
+void hx_work_use_link(struct hx_work *work, struct hx_link *link)
 {
     hx_list_unlink(&work->link_node);
     work->link = link;
@@ -51,7 +51,7 @@ static struct hx_work *new_work(struct hx_gateway *gateway, const struct hx_id *
     hx_list_init(&work->deferred);
     hx_list_init(&work->ready_node);
     hx_list_init(&work->link_node);
-    set_link(work, link);
+    hx_work_use_link(work, link);
     hx_buf_init(&work->message, gateway->options.message_max);
     hx_list_init(&work->replies);
     hx_work_set_timers(work);
@@ -86,14 +86,16 @@ struct hx_work *hx_work_load(struct hx_gateway *gateway, const struct hx_record 
 
 struct hx_link *hx_work_link(struct hx_work *work)
 {
-    bool is_usable = work->link != NULL && !work->link->is_leaving;
+    /* Nothing is sent over a link that only listens. */
+    bool is_usable =
+        work->link != NULL && !work->link->is_leaving && work->link != work->link->server->listener;
     if (is_usable || hx_work_has_attempt(work))
         return work->link;
     struct hx_list *first = hx_list_first(&work->calls);
     if (first != NULL)
-        set_link(work, hx_container_of(first, struct hx_call, node)->session->link);
-    else if (work->link == NULL)
-        set_link(work, hx_server_find(work->gateway, work->op.durable.server)->house);
+        hx_work_use_link(work, hx_container_of(first, struct hx_call, node)->session->link);
+    else if (work->link == NULL && !hx_ladder_is_climbed(work))
+        hx_work_use_link(work, hx_server_find(work->gateway, work->op.durable.server)->house);
     return work->link;
 }
 
@@ -172,7 +174,8 @@ static bool has_nothing_left(const struct hx_work *work)
 {
     bool is_busy = work->op.phase != HX_PHASE_IDLE || work->writes_open > 0 || work->is_reading ||
                    work->route != NULL || work->ask != NULL || work->is_send_waiting ||
-                   work->is_lost_waiting || work->is_look_waiting || work->is_payload_reading;
+                   work->is_lost_waiting || work->is_look_waiting || work->is_payload_reading ||
+                   hx_ladder_is_climbed(work);
     bool is_needed = !hx_list_is_empty(&work->calls) || !hx_list_is_empty(&work->deferred);
     /* Ours, still running, and nothing in flight: the ledger failed, and a look is due. */
     bool is_ours_left = work->op.durable.state == HX_OP_RUNNING &&
@@ -299,6 +302,10 @@ void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_go
     const struct hx_link *link = work->link;
     bool is_closing = link == NULL || hx_link_is_closing(link);
     bool may_resend = hx_is_resend_declared(&work->op.durable.contract);
+    if (work->search == HX_SEARCH_LISTENING) {
+        hx_ladder_over(work);
+        return;
+    }
     if (!hx_work_has_attempt(work)) {
         /* Nothing is heard from the tool any more: it may be all that kept this in memory. */
         hx_work_look_again_later(work);
@@ -328,6 +335,8 @@ void hx_work_upstream_ready(struct hx_work *work)
         event.facts.is_sender_gone = true;
         hx_work_step(work, &event, NULL);
     }
+    if (work->search == HX_SEARCH_STARTING)
+        hx_ladder_listen(work);
     if (work->is_send_waiting)
         hx_work_send_now(work);
     if (work->is_look_waiting) {
@@ -338,6 +347,8 @@ void hx_work_upstream_ready(struct hx_work *work)
 
 void hx_work_upstream_failed(struct hx_work *work)
 {
+    if (work->search == HX_SEARCH_STARTING)
+        hx_ladder_over(work);
     if (work->is_lost_waiting) {
         work->is_lost_waiting = false;
         hx_work_lost(work, work->lost_reason, false);

@@ -24,6 +24,15 @@ struct hx_reply {
 
 #define HX_WORK_MAGIC 0x776f726bu
 
+/* How far the search for a lost outcome has come. */
+enum hx_search {
+    HX_SEARCH_NONE,
+    HX_SEARCH_LOOKING,   /* for a resume point */
+    HX_SEARCH_STARTING,  /* of the link that will listen */
+    HX_SEARCH_LISTENING, /* on the stream: `route` is for it */
+    HX_SEARCH_OVER
+};
+
 struct hx_work {
     uint32_t magic;
     struct hx_gateway *gateway;
@@ -55,6 +64,8 @@ struct hx_work {
     struct hx_timer look;   /* LOOK_LATER */
     struct hx_timer poll;   /* WATCH */
 
+    enum hx_search search;
+    struct hx_span resume_text;
     struct hx_ask *ask;     /* a person is being asked */
     bool was_asked;         /* a person has been asked in this state and left it open */
     char ledger_error[256]; /* why the last write failed; empty = it did not */
@@ -93,6 +104,19 @@ void hx_work_retire(struct hx_work *work);
 struct hx_event hx_work_make_event(struct hx_work *work, enum hx_event_type type);
 struct hx_facts hx_facts_of(enum hx_owner_fact owner, bool is_sender_gone, bool is_epoch_current);
 
+void hx_work_use_link(struct hx_work *work, struct hx_link *link);
+
+/* ladder.c: how a lost outcome is searched for. */
+void hx_ladder_begin(struct hx_work *work);
+/* It is under way: whoever waits may get more than "unknown". */
+bool hx_ladder_is_climbed(const struct hx_work *work);
+void hx_ladder_found(struct hx_work *work, struct hx_store_request *done);
+void hx_ladder_listen(struct hx_work *work);
+/* It brought nothing. */
+void hx_ladder_over(struct hx_work *work);
+/* From here the answer could be taken up again, should this process die. */
+void hx_ladder_keep_point(struct hx_work *work, struct hx_span text);
+
 /* work_ledger.c: what the ledger answers about them. */
 void hx_work_read_again(struct hx_work *work);
 void hx_work_found(struct hx_work *work, struct hx_store_request *done);
@@ -108,6 +132,8 @@ void hx_work_heard(struct hx_work *work);
 void hx_work_send_now(struct hx_work *work);
 /* A tools/call made from what the row holds; false when memory ran out. */
 bool hx_write_call(struct hx_buf *out, struct hx_span id, const struct hx_record *record);
+/* Asks a person about it, or tells those who cannot be asked what its state says. */
+void hx_work_ask_person(struct hx_work *work);
 /* Forwards a cancel to the tool, once, if its contract allows that. */
 void hx_work_cancel_upstream(struct hx_work *work);
 void hx_effect_run(struct hx_work *work, const struct hx_effect *effect,

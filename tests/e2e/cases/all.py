@@ -18,5 +18,6 @@ from . import (  # noqa: F401
     raw,
     sdk,
     self_check,
+    serve,
     settings,
 )

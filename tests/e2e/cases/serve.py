@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: MIT
+"""`hapax serve`: clients over Streamable HTTP before a stub over stdio, or before one over HTTP."""
+
+import concurrent.futures
+import hashlib
+import json
+import os
+import signal
+import sys
+
+from kit import processes
+from kit.harness import test
+from rawclient import stub
+from webclient import Serve, WebClient
+from .http_upstream import ANSWER, Site
+from .way import assert_unknown, code, operation, without_ours
+
+RELEASED = {"tools": {"charge": {"runs": [[{"wait": "release"}, {"text": "receipt $RECEIPT"}]]}}}
+QUICK = {"tools": {"charge": {"runs": [[{"text": "receipt $RECEIPT"}]]}}}
+KEY = "0190a0a0-0000-7000-8000-00000000e0"
+
+
+def serve(title):
+    return test("serve", "serve_" + title, needs_hapax=True)
+
+
+def before_stub(t, script, *options):
+    return Serve(t, ["--", *stub(t, script)], "--orphan-timeout", "1s", *options)
+
+
+def before_site(t, site, *options):
+    return Serve(
+        t, [f"http://127.0.0.1:{site.port}/mcp"], "--name", "e2e", "--orphan-timeout", "1s", *options
+    )
+
+
+@serve("a_call_and_its_replay")
+def replay(t):
+    client = before_stub(t, QUICK).client()
+    results = [client.call(args={"n": 1}, key=KEY + "01").result() for _ in range(2)]
+    t.equal(without_ours(results[0]), without_ours(results[1]), "replay")
+    t.equal(operation(results[1])["replayed"], True, "replayed")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@serve("timeout_cancel_retry")
+def timeout_cancel_retry(t):
+    client = before_stub(t, RELEASED).client()
+    first = client.call(args={"n": 1})
+    t.wait_effects(1)
+    client.cancel(first, "McpError: MCP error -32001: Request timed out")
+    second = client.call(args={"n": 1})
+    t.wait_repeats(1)
+    t.touch("release")
+    t.true("receipt" in str(second.result()), "the real result")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@serve("retry_overtakes_its_cancel")
+def overtaken_cancel(t):
+    """HTTP has no order between requests: the retry may come before the cancel of the first."""
+    client = before_stub(t, RELEASED).client()
+    first = client.call(args={"n": 1})
+    t.wait_effects(1)
+    begin = t.clock()
+    t.wait(lambda: t.clock() - begin > 0.6, "the overlap of 500 ms to pass")
+    second = client.call(args={"n": 1})
+    t.wait_repeats(1)
+    client.cancel(first, "McpError: MCP error -32001: Request timed out")
+    t.touch("release")
+    t.true("receipt" in str(second.result()), "the real result")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@serve("client_leaves_and_retries")
+def client_leaves(t):
+    """A connection that ends is no cancel; the call goes on, and the retry joins it."""
+    client = before_stub(t, RELEASED).client()
+    first = client.call(args={"n": 1})
+    t.wait_effects(1)
+    first.close()
+    second = client.call(args={"n": 1})
+    t.wait_repeats(1)
+    t.touch("release")
+    t.true("receipt" in str(second.result()), "the real result")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@serve("answer_lost_with_its_connection")
+def answer_lost(t):
+    """The call ended while nobody listened: a new session's equal call gets its result."""
+    running = before_stub(t, RELEASED)
+    first = running.client().call(args={"n": 1})
+    t.wait_effects(1)
+    first.close()
+    t.touch("release")
+    t.wait(lambda: t.operations()[0]["execution"] == "succeeded", "the end of the call")
+    result = running.client().call(args={"n": 1}).result()
+    t.equal(operation(result)["replayed"], True, "replayed")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@serve("two_wanted_are_two")
+def two_wanted(t):
+    client = before_stub(t, QUICK).client()
+    for _ in range(2):
+        client.call(args={"n": 1}).result()
+    t.equal(len(t.effects()), 2, "effects")
+
+
+@serve("fifty_keyed_calls_on_fifty_connections")
+def fifty(t):
+    running = before_stub(t, RELEASED, "--join-wait", "30s")
+    clients = [running.client() for _ in range(5)]
+    calls = [clients[n % 5].call(args={"n": 1}, key=KEY + "02") for n in range(50)]
+    t.wait_repeats(49)
+    t.touch("release")
+    with concurrent.futures.ThreadPoolExecutor(50) as pool:
+        results = [without_ours(result) for result in pool.map(lambda call: call.result(), calls)]
+    t.equal(len({json.dumps(result) for result in results}), 1, "different answers")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@serve("a_key_in_each_of_its_places")
+def key_places(t):
+    client = before_stub(t, QUICK, "--key-argument", "/k").client()
+    ways = [
+        {"key": "place-1"},
+        {"idempotencyKey": "place-2"},
+        {"headers": [("Idempotency-Key", '"place-3"')]},
+        {"headers": [("Idempotency-Key", "place-4")]},
+        {"args": {"k": "place-5"}},
+    ]
+    for way in ways:
+        results = [client.call(**way).result() for _ in range(2)]
+        t.equal(operation(results[1])["replayed"], True, f"replayed with {way}")
+    t.equal(len(t.effects()), len(ways), "effects")
+    wrong = [
+        {"key": "a", "headers": [("Idempotency-Key", "b")]},
+        {"key": "a", "idempotencyKey": "b"},
+        {"headers": [("Idempotency-Key", "a"), ("Idempotency-Key", "a")]},
+    ]
+    for way in wrong:
+        answer = client.call(**way).answer()
+        t.true("KEY_INVALID" in json.dumps(answer), f"two that disagree: {answer}")
+    t.equal(len(t.effects()), len(ways), "effects after the refusals")
+
+
+@serve("killed_in_a_call_and_restarted")
+def killed(t):
+    """Nothing knows the outcome: unknown, in the session that the client still has."""
+    running = before_stub(t, RELEASED)
+    client = running.client()
+    first = client.call(args={"n": 1}, key=KEY + "03")
+    t.wait_effects(1)
+    running.kill()
+    t.touch("release")
+    running.start()
+    told = client.call(args={"n": 1}, key=KEY + "03").result()
+    first.close()
+    assert_unknown(t, told, "the answer")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@serve("a_restart_loses_no_session")
+def session_kept(t):
+    running = before_stub(t, QUICK)
+    client = running.client()
+    before = client.call(args={"n": 1}, key=KEY + "04").result()
+    running.kill()
+    running.start()
+    again = client.call(args={"n": 1}, key=KEY + "04").result()
+    t.equal(without_ours(before), without_ours(again), "replay")
+    client.call(args={"n": 2}).result()
+    t.equal(len(t.effects()), 2, "effects")
+    t.equal(client.delete().head(), 200, "DELETE")
+    t.equal(client.request("tools/list").head(), 404, "after DELETE")
+    running.kill()
+    running.start()
+    t.equal(client.request("tools/list").head(), 404, "after DELETE and a restart")
+
+
+@serve("stream_asked_for_again_after_a_restart")
+def stream_after_restart(t):
+    """The client was told an event id; the process that told it is killed after the outcome."""
+    running = before_stub(t, RELEASED)
+    client = running.client()
+    first = client.call(args={"n": 1})
+    event_id = first.wait_event_id()
+    first.close()
+    t.touch("release")
+    t.wait(lambda: t.operations()[0]["execution"] == "succeeded", "the end of the call")
+    running.kill()
+    running.start()
+    stream = client.get(event_id)
+    answer = stream.answer()
+    t.equal(answer["id"], first.request_id, "the id that the client used")
+    t.true("receipt" in str(answer["result"]), f"the real result: {answer}")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@serve("stream_asked_for_again")
+def stream_again(t):
+    """The connection ends, Hapax lives on: GET brings what is still to come."""
+    running = before_stub(t, RELEASED)
+    client = running.client()
+    first = client.call(args={"n": 1})
+    event_id = first.wait_event_id()
+    first.close()
+    stream = client.get(event_id)
+    t.touch("release")
+    t.true("receipt" in str(stream.result()), "the real result")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@serve("upstream_killed_in_a_call")
+def upstream_killed(t):
+    client = before_stub(t, RELEASED).client()
+    first = client.call(args={"n": 1})
+    t.wait_effects(1)
+    os.kill(int(t.lines("starts")[-1]), signal.SIGKILL)
+    assert_unknown(t, first.result(), "the answer")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@serve("http_upstream_with_event_ids_killed_and_restarted")
+def stream_of_upstream(t):
+    """SIGKILL of Hapax in a call: the upstream's stream is taken up, never the call made again."""
+    later = ANSWER.replace("$ID", "2")
+    again = [{"sse": {}}, {"wait": "release"}, {"text": f"id: e2\ndata: {later}\n\n"}, {"end": True}]
+    site = Site(t).serve({"session": "s1", "get": {"e1": again, "": [{"status": [405]}]}})
+    running = before_site(t, site)
+    client = running.client()
+    steps = [{"sse": {}}, {"text": "id: e1\nretry: 10\ndata: \n\n"}, {"wait": "never"}]
+    first = client.call(args={"steps": steps, "n": 0})
+    t.wait(lambda: site.effects() == 1, "the effect")
+    begin = t.clock()
+    t.wait(lambda: t.clock() - begin > 0.3, "the resume point to be kept")
+    running.kill()
+    first.close()
+    running.start()
+    retry = client.call(args={"steps": steps, "n": 0})
+    gets = lambda: [line for line in t.lines("site/requests") if b'"last-event-id": "e1"' in line]
+    t.wait(gets, "a GET for the stream")
+    t.touch("site/release")
+    t.true("receipt 1" in str(retry.result()), "the real result")
+    t.equal(site.effects(), 1, "effects")
+
+
+@serve("http_upstream_without_event_ids_killed_and_restarted")
+def no_stream_of_upstream(t):
+    site = Site(t).serve({"session": "s1"})
+    running = before_site(t, site)
+    client = running.client()
+    steps = [{"wait": "never"}]
+    first = client.call(args={"steps": steps, "n": 0})
+    t.wait(lambda: site.effects() == 1, "the effect")
+    running.kill()
+    first.close()
+    running.start()
+    told = client.call(args={"steps": steps, "n": 0}).result()
+    assert_unknown(t, told, "the answer")
+    t.equal(site.effects(), 1, "effects")
+
+
+def write_config(t, upstreams, tokens=(), more=""):
+    path = t.path("hapax.yaml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"ledger: {t.ledger}\nlisten: 127.0.0.1:0\n{more}")
+        if tokens:
+            file.write("tokens:\n" + "".join(tokens))
+        file.write("upstreams:\n" + "".join(upstreams))
+    return path
+
+
+def upstream(t, name, script, more=""):
+    command, *args = (json.dumps(word) for word in stub(t, script))
+    words = ", ".join(args)
+    return f"  {name}:\n    command: {command}\n    args: [{words}]\n    orphan_timeout: 1s\n{more}"
+
+
+def token(name, secret, principal, more=""):
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    return f"  {name}:\n    sha256: {digest}\n    principal: {principal}\n    tenant: acme\n{more}"
+
+
+@serve("tokens_and_principals")
+def tokens(t):
+    """401 without a token; another principal's session is not there; a replay is not for others."""
+    config = write_config(
+        t,
+        [upstream(t, "bank", QUICK), upstream(t, "mail", QUICK)],
+        [
+            token("one", "hpx_one", "ann", "    servers: [bank]\n"),
+            token("two", "hpx_two", "bob"),
+        ],
+    )
+    running = Serve(t, [], config=config)
+    nobody = WebClient(running, path="/mcp/bank")
+    refused = nobody.request("initialize", {})
+    t.equal(refused.head(), 401, "without a token")
+    t.true("bearer" in refused.headers.get("www-authenticate", "").lower(), "WWW-Authenticate")
+    t.equal(WebClient(running, path="/mcp/bank", token="hpx_x").request("ping").head(), 401, "wrong")
+    ann = running.client(path="/mcp/bank", token="hpx_one")
+    bob = running.client(path="/mcp/bank", token="hpx_two")
+    first = ann.call(args={"n": 1}, key=KEY + "05").result()
+    t.equal(WebClient(running, "/mcp/mail", "hpx_one").request("ping").head(), 404, "other server")
+    thief = WebClient(running, "/mcp/bank", "hpx_two")
+    thief.session = ann.session
+    t.equal(thief.request("tools/list").head(), 404, "another principal's session")
+    told = bob.call(args={"n": 1}, key=KEY + "05").answer()
+    t.true("receipt" not in str(told), f"another principal's result: {told}")
+    t.true("KEY_CONFLICT" in json.dumps(told), f"the same key of another principal: {told}")
+    t.equal(len(t.effects()), 1, "effects")
+    t.true("receipt" in str(first), "the first result")
+
+
+@serve("affinity")
+def affinity(t):
+    """One process for each session, for each principal, or for all."""
+    for how, wanted in (("session", 3), ("principal", 2), ("shared", 1)):
+        for name in ("starts", "effects"):
+            if os.path.exists(t.path(name)):
+                os.unlink(t.path(name))
+        config = write_config(
+            t,
+            [upstream(t, "bank", QUICK, f"    affinity: {how}\n")],
+            [token("one", "hpx_one", "ann"), token("two", "hpx_two", "bob")],
+        )
+        running = Serve(t, [], config=config)
+        clients = [running.client(token=secret) for secret in ("hpx_one", "hpx_one", "hpx_two")]
+        for n, client in enumerate(clients):
+            t.true("receipt" in str(client.call(args={"n": f"{how} {n}"}).result()), "a result")
+        t.equal(len(t.lines("starts")), wanted, f"processes with affinity {how}")
+        t.equal(running.term(), 0, "exit status")
+
+
+@serve("equal_calls_of_two_sessions_over_one_process")
+def shared_join(t):
+    config = write_config(t, [upstream(t, "bank", RELEASED, "    affinity: shared\n")])
+    running = Serve(t, [], config=config)
+    calls = [running.client().call(args={"n": 1}, key=KEY + "06") for _ in range(2)]
+    t.wait_repeats(1)
+    t.touch("release")
+    results = [without_ours(call.result()) for call in calls]
+    t.equal(results[0], results[1], "answers")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@serve("drains_on_term")
+def drains(t):
+    """What is in flight is answered; nothing new is taken; then it ends."""
+    running = before_stub(t, RELEASED)
+    client = running.client()
+    first = client.call(args={"n": 1})
+    t.wait_effects(1)
+    running.process.terminate()
+    t.touch("release")
+    t.true("receipt" in str(first.result()), "the answer in flight")
+    t.equal(running.process.wait(20), 0, "exit status")
+
+
+@serve("operators_paths")
+def paths(t):
+    running = before_stub(t, QUICK)
+    client = running.client()
+    for path, wanted in (("/healthz", 200), ("/readyz", 200), ("/metrics", 200), ("/nothing", 404)):
+        client.path = path
+        exchange = client.get()
+        t.equal(exchange.head(), wanted, path)
+        exchange.close()
