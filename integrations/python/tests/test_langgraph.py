@@ -296,8 +296,9 @@ class LangGraphTest(unittest.IsolatedAsyncioTestCase):
     # What the model is told ---------------------------------------------------------------------
 
     async def kill_server(self, way):
-        while way.effects() == 0:
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(30):
+            while way.effects() == 0:
+                await asyncio.sleep(0.01)
         os.kill(json.loads(way.lines()[0])["pid"], signal.SIGKILL)
 
     def tool_node_app(self, tools):

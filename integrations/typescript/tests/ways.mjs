@@ -46,7 +46,11 @@ export class Way {
 
   // Once it has acted, so that its answer is lost and its effect is not.
   async killServer() {
-    while (this.effects() === 0) await pause(10);
+    const deadline = performance.now() + 30_000;
+    while (this.effects() === 0) {
+      if (performance.now() > deadline) throw new Error("waited 30 s for an effect");
+      await pause(10);
+    }
     process.kill(JSON.parse(this.lines()[0]).pid, "SIGKILL");
   }
 
