@@ -236,6 +236,15 @@ static void done_again_it_wants_an_approval_of_its_own(void **state)
         assert_int_equal(op.successor.state, HX_OP_AWAITING_APPROVAL);
         assert_false(op.successor.is_approved);
     }
+    /* What a restored ledger does not remember was approved by nobody that it knows. */
+    begin(HX_CLASS_OPAQUE);
+    op.durable.contract.approval = HX_APPROVAL_ALWAYS;
+    struct hx_event from_gap = event_of(HX_EV_CALL);
+    from_gap.is_from_gap = true;
+    give(from_gap);
+    step(HX_EV_STORED);
+    step(HX_EV_RESOLVE_AGAIN);
+    assert_int_equal(op.successor.state, HX_OP_AWAITING_APPROVAL);
 }
 
 /* What was answered once is answered for ever; that something else came later is told to people. */

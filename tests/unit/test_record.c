@@ -217,6 +217,13 @@ static void rows_that_cannot_be_true(void **state)
     record.sends = 0;
     assert_flaw(&record, "never sent");
     record = base_record(HX_OP_RUNNING, HX_ATTEMPT_OPEN);
+    record.contract.approval = HX_APPROVAL_ALWAYS;
+    assert_flaw(&record, "wants approval");
+    record.is_approved = true;
+    assert_null(hx_record_flaw(&record));
+    record.sends = record.contract.attempts_max + 1;
+    assert_flaw(&record, "more often");
+    record = base_record(HX_OP_RUNNING, HX_ATTEMPT_OPEN);
     record.id = (struct hx_id){{0}};
     assert_flaw(&record, "no id");
     record = base_record(HX_OP_RUNNING, HX_ATTEMPT_OPEN);

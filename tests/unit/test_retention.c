@@ -21,6 +21,8 @@ static void each_row_has_its_fate(void **state)
 {
     (void)state;
     struct hx_contract contract = hx_contract_default();
+    struct hx_contract long_window = contract; /* of the failed ones */
+    long_window.repeat_window_ms = 5 * DAY_MS;
     static const struct {
         const char *says;
         enum hx_op_state op;
@@ -39,6 +41,10 @@ static void each_row_has_its_fate(void **state)
          HX_ROW_LOSE_PAYLOAD},
         {"a week, and nothing left to lose", HX_OP_SUCCEEDED, 0, 0, 0, 0, 0, 8 * DAY_MS,
          NOW_MS - 8 * DAY_MS, HX_ROW_STAY},
+        {"a week, and only a way to be met left to lose", HX_OP_SUCCEEDED, 0, 1, 0, 0, 0,
+         8 * DAY_MS, NOW_MS - 8 * DAY_MS, HX_ROW_LOSE_PAYLOAD},
+        {"a window longer than a day is not over", HX_OP_FAILED, 0, 1, 0, 0, 1, 2 * DAY_MS,
+         NOW_MS - 2 * DAY_MS, HX_ROW_STAY},
         {"a month, the key has no time", HX_OP_SUCCEEDED, 0, 0, 0, 0, 0, 31 * DAY_MS,
          NOW_MS - 31 * DAY_MS, HX_ROW_TOMBSTONE},
         {"a month, the key tells its time", HX_OP_SUCCEEDED, 1, 0, 0, 0, 0, 31 * DAY_MS,
@@ -68,7 +74,7 @@ static void each_row_has_its_fate(void **state)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct hx_old_row row = {.state = rows[i].op,
-                                 .contract = &contract,
+                                 .contract = rows[i].op == HX_OP_FAILED ? &long_window : &contract,
                                  .is_key_timed = rows[i].is_timed,
                                  .is_hot = rows[i].is_hot,
                                  .is_disputed = rows[i].is_disputed,
@@ -119,6 +125,10 @@ static void the_time_inside_the_key_counts(void **state)
     assert_int_equal(hx_retention_newest(key, before, after).ms, after.ms);
     assert_int_equal(hx_retention_newest(key, after, before).ms, after.ms);
     assert_int_equal(hx_retention_newest(HX_SPAN_LIT("order-7"), before, after).ms, after.ms);
+    /* A UUID that tells no time. */
+    struct hx_span random = HX_SPAN_LIT("9b2f7c1e-3a4d-4c5b-8f6e-1a2b3c4d5e6f");
+    assert_int_equal(hx_retention_newest(random, before, after).ms, after.ms);
+    assert_false(hx_retention_is_key_timed(HX_KEY_META, random));
     assert_true(hx_retention_is_key_timed(HX_KEY_META, key));
     assert_true(hx_retention_is_key_timed(HX_KEY_NONE, HX_SPAN_LIT("x")));
     assert_false(hx_retention_is_key_timed(HX_KEY_META, HX_SPAN_LIT("order-7")));
