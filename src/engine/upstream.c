@@ -81,8 +81,8 @@ static void answer_request(struct hx_link *link, struct hx_route *route,
         hx_reply_line(request, &line, NULL);
 }
 
-/* An exchange says itself whose answer came on it; a stream that was taken up from an earlier process
- * carries the id that this one used. */
+/* An exchange says itself whose answer came on it; a stream that was taken up from an earlier
+ * process carries the id that this one used. */
 static struct hx_route *route_of_answer(struct hx_link *link, const struct hx_rpc_msg *msg)
 {
     return link->has_answer ? hx_route_find(link, link->speaking)
