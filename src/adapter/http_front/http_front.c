@@ -191,9 +191,12 @@ void hx_http_front_drain(struct hx_http_front *opaque)
             if (stream->state == STREAM_STREAMING &&
                 (stream->kind == STREAM_GET || (stream->is_kept && stream->is_told_id)))
                 stream_part(stream);
-            else if (stream->state == STREAM_AWAY || stream->state == STREAM_ENDED)
+            else if (stream->state == STREAM_AWAY)
                 stream_expire(front, stream);
         }
+        while (!hx_list_is_empty(&session->over))
+            stream_expire(front,
+                          hx_container_of(hx_list_first(&session->over), struct stream, node));
     }
 }
 

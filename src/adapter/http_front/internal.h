@@ -129,6 +129,7 @@ struct session {
     struct hx_digest digest;
     struct hx_http_caller caller;
     struct hx_list streams; /* oldest first */
+    struct hx_list over;    /* those that are ENDED */
     struct hx_list sendings;
     struct hx_list queue;
     struct stream *get; /* STREAMING or AWAY; NULL = none */

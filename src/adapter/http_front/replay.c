@@ -59,16 +59,6 @@ void stream_expire_due(struct front *front, struct hx_mono now)
     }
 }
 
-static struct stream *oldest_over(const struct session *session)
-{
-    hx_list_for_each (node, &session->streams) {
-        struct stream *stream = hx_container_of(node, struct stream, node);
-        if (stream->state == STREAM_ENDED)
-            return stream;
-    }
-    return NULL;
-}
-
 static bool make_room(struct stream *stream, size_t cost)
 {
     struct session *session = stream->session;
@@ -76,10 +66,10 @@ static bool make_room(struct stream *stream, size_t cost)
     size_t max = front->options.stream_keep_bytes_max;
 
     while (cost <= max && session->kept_bytes > max - cost) {
-        struct stream *over = oldest_over(session);
+        struct hx_list *over = hx_list_first(&session->over);
         front->counts.dropped_events++;
         if (over != NULL)
-            stream_expire(front, over);
+            stream_expire(front, hx_container_of(over, struct stream, node));
         else if (!hx_list_is_empty(&stream->events))
             replay_drop_first(stream);
         else
@@ -157,6 +147,8 @@ void stream_resume(struct stream *stream, uint64_t exchange, uint64_t number)
 
     confirm_until(stream, number);
     stream_attach(front, stream, exchange);
+    hx_list_unlink(&stream->node);
+    hx_list_append(&session->streams, &stream->node);
     /* Who comes back knows that the other connection is dead, even if we do not yet. */
     if (before != 0)
         front->web->ops->cut(front->web, before);

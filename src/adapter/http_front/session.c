@@ -73,6 +73,7 @@ struct session *session_new(struct front *front, const struct hx_digest *digest,
     session->endpoint = endpoint;
     session->last_seen = front_now(front);
     hx_list_init(&session->streams);
+    hx_list_init(&session->over);
     hx_list_init(&session->sendings);
     hx_list_init(&session->queue);
     hx_list_append(&front->all, &session->node);
@@ -134,6 +135,8 @@ static void shut(struct session *session, const struct refusal *refusal)
             front->web->ops->cut(front->web, stream->web);
         stream_free(front, stream);
     }
+    while (!hx_list_is_empty(&session->over))
+        stream_free(front, hx_container_of(hx_list_first(&session->over), struct stream, node));
     queue_clear(session);
 }
 

@@ -253,6 +253,8 @@ void stream_finish(struct stream *stream)
         return;
     }
     stream->state = STREAM_ENDED;
+    hx_list_unlink(&stream->node);
+    hx_list_append(&stream->session->over, &stream->node);
     replay_keep_until(stream);
 }
 
