@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "adapter/store_sqlite/inspect.h"
 #include "world.h"
 
 static atomic_int log_syncs, spool_syncs;
@@ -143,12 +144,42 @@ static void a_spooled_outcome_is_synced_before_it_is_told(void **state)
     world_free(world);
 }
 
+/* One that opens the ledger and writes nothing. */
+static int syncs_of_a_look(struct world *world)
+{
+    struct hx_inspect *inspect = NULL;
+    atomic_store(&log_syncs, 0);
+    assert_int_equal(hx_inspect_open(&world->options, &inspect), 0);
+    int syncs = atomic_load(&log_syncs);
+    hx_inspect_close(inspect);
+    return syncs;
+}
+
+/* Whoever died between writing a commit and its sync leaves it whole in the log: it is synced
+ * before anybody believes it. What an orderly end leaves is empty, and the start does not wait
+ * for it. */
+static void a_log_that_is_found_is_synced_before_it_is_believed(void **state)
+{
+    (void)state;
+    struct world *world = world_new(WORLD_SQLITE);
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    must_be_done(world_insert(store, &record));
+    world_kill(world, 0);
+    assert_true(syncs_of_a_look(world) >= 1);
+    world_open(world, 1);
+    world_close(world, 1); /* empties the log */
+    assert_int_equal(syncs_of_a_look(world), 0);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(claims_and_outcomes_are_synced_before_they_are_told),
         cmocka_unit_test(a_name_given_later_is_synced_too),
         cmocka_unit_test(a_spooled_outcome_is_synced_before_it_is_told),
+        cmocka_unit_test(a_log_that_is_found_is_synced_before_it_is_believed),
     };
     return cmocka_run_group_tests_name("store syncs", tests, NULL, NULL);
 }

@@ -134,12 +134,28 @@ static void the_time_inside_the_key_counts(void **state)
     assert_false(hx_retention_is_key_timed(HX_KEY_META, HX_SPAN_LIT("order-7")));
 }
 
+/* A store writes the tombstone by itself: that move is one of the table, from each state that
+ * fades. */
+static void what_fades_may_become_expired(void **state)
+{
+    (void)state;
+    for (int op = HX_OP_ABSENT; op < HX_OP_STATE_COUNT; op++) {
+        enum hx_op_state from = (enum hx_op_state)op;
+        assert_false(hx_retention_may_fade(from, true));
+        if (hx_retention_may_fade(from, false))
+            assert_true(hx_op_may_become(from, HX_OP_EXPIRED));
+        if (!hx_op_state_is_final(from))
+            assert_false(hx_retention_may_fade(from, false));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_row_has_its_fate),
         cmocka_unit_test(nothing_goes_ahead_of_the_mark),
         cmocka_unit_test(the_time_inside_the_key_counts),
+        cmocka_unit_test(what_fades_may_become_expired),
     };
     return cmocka_run_group_tests_name("retention", tests, NULL, NULL);
 }
