@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the client says: requests, notifications, and answers to servers.
+ */
+#include "adapter/merge/internal.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+
+/* One body, which may hold several messages under one header. */
+struct words {
+    struct batch *batch;
+    struct hx_span key;
+    uint32_t key_count;
+};
+
+static void take_message(struct merge *merge, struct hx_buf *line, const struct words *words);
+
+static void keep(struct hx_buf *kept, struct hx_span bytes)
+{
+    hx_buf_reset(kept);
+    (void)hx_buf_append_span(kept, bytes);
+}
+
+static bool is_full(const struct merge *merge, size_t more_bytes)
+{
+    return merge->request_count >= merge->options.requests_max ||
+           (merge->kept_bytes > 0 &&
+            merge->kept_bytes + more_bytes > merge->options.request_bytes_max);
+}
+
+static void take_request(struct merge *merge, const struct hx_rpc_msg *msg, struct hx_buf *line,
+                         const struct words *words)
+{
+    bool was_full = is_full(merge, line->len);
+    struct request *request = request_new(merge, REQUEST_ONE, msg);
+
+    request->batch = words->batch;
+    if (words->batch != NULL) {
+        request->exchange = words->batch->exchange;
+        words->batch->open_count++;
+    }
+    request_keep(request, line);
+    if (words->key_count > 0)
+        keep(&request->key, words->key);
+    request->key_count = words->key_count;
+    if (was_full)
+        reply_error(request, MERGE_TOO_MANY,
+                    HX_SPAN_LIT("Too many requests are open; nothing was sent. Wait for answers "
+                                "and repeat this one."),
+                    HX_SPAN_NONE);
+    else
+        route_request(request, msg);
+}
+
+/* --- notifications --- */
+
+static void tell_legs(struct merge *merge, struct hx_span raw)
+{
+    for (size_t i = 0; i < merge->leg_count; i++) {
+        struct leg *leg = &merge->legs[i];
+        /* The one that shakes hands still is told what matters when it has. */
+        if (leg->state != LEG_GREETED && leg->state != LEG_UNFITTING)
+            leg_message_copy(leg, raw);
+    }
+}
+
+static void take_cancel(struct merge *merge, const struct hx_rpc_msg *msg)
+{
+    struct hx_mcp_cancelled cancelled;
+
+    if (hx_mcp_cancelled_read(&merge->tape, msg, &merge->arena, &cancelled) < 0 ||
+        cancelled.request_id.type == HX_RPC_ID_NONE)
+        return;
+    struct request *request = request_find(merge, &cancelled.request_id);
+    if (request == NULL) {
+        /* The client had given up when the answer was on its way. Whose it was only the legs know,
+         * and to the others the id says nothing. */
+        (void)batch_withdraw(merge, &cancelled.request_id);
+        for (size_t i = 0; i < merge->leg_count; i++)
+            leg_message_copy(&merge->legs[i], msg->raw);
+        return;
+    }
+    if (request->kind == REQUEST_INITIALIZE)
+        return; /* must not be cancelled */
+    struct hx_list *ticket = hx_list_first(&request->tickets);
+    if (request->kind == REQUEST_ONE && ticket != NULL) {
+        /* Its leg knows whether the server is told, and settles the exchange. */
+        leg_message_copy(hx_container_of(ticket, struct ticket, node)->leg, msg->raw);
+        return;
+    }
+    if (request->batch == NULL)
+        exchange_settle(merge, request->exchange, HX_SETTLING_TAKEN);
+    request_leave(request);
+}
+
+/* A server that asked for progress with its question is the only one that waits for it. */
+static void take_progress(struct merge *merge, const struct hx_rpc_msg *msg)
+{
+    struct hx_rpc_id token = hx_mcp_progress_token(&merge->tape, msg);
+    struct ask *ask = token.type != HX_RPC_ID_NONE ? ask_find_token(merge, &token) : NULL;
+
+    if (ask != NULL)
+        leg_message_copy(ask->leg, msg->raw);
+}
+
+static void take_notification(struct merge *merge, const struct hx_rpc_msg *msg)
+{
+    switch (hx_mcp_method_parse(msg->method)) {
+    case HX_MCP_CANCELLED:
+        take_cancel(merge, msg);
+        return;
+    case HX_MCP_PROGRESS:
+        take_progress(merge, msg);
+        return;
+    case HX_MCP_INITIALIZED:
+        keep(&merge->initialized, msg->raw);
+        tell_legs(merge, msg->raw);
+        return;
+    default:
+        tell_legs(merge, msg->raw);
+    }
+}
+
+static void take_response(struct merge *merge, const struct hx_rpc_msg *msg, struct hx_buf *line)
+{
+    struct ask *ask = ask_find(merge, &msg->id);
+
+    if (ask == NULL)
+        return;
+    leg_message(ask->leg, line, 0);
+    ask_free(ask);
+}
+
+/* --- batches --- */
+
+/* Several guarded calls in one body cannot share a key: they are told that it came more than
+ * once. */
+static void count_calls(struct merge *merge, const struct hx_rpc_msg *msg, struct words *words)
+{
+    uint32_t calls = 0;
+
+    hx_json_for_each(at, &merge->tape, msg->root)
+    {
+        uint32_t method = hx_json_member(&merge->tape, at, HX_SPAN_LIT("method"));
+        calls += hx_json_is(&merge->tape, method, HX_JSON_STRING) &&
+                 hx_json_is_text(&merge->tape, method, HX_SPAN_LIT("tools/call"));
+    }
+    if (words->key_count > 0 && calls > 1)
+        words->key_count++;
+}
+
+static void take_batch(struct merge *merge, const struct hx_rpc_msg *msg, const struct words *body)
+{
+    struct words words = *body;
+
+    if (!merge->era->may_batch) {
+        struct hx_rpc_msg refused = *msg;
+        refused.fault = HX_RPC_NOT_MESSAGE;
+        reply_invalid(merge, NULL, &refused);
+        return;
+    }
+    if ((hx_json_at(&merge->tape, msg->root)->flags & HX_JSON_IS_OPAQUE) != 0) {
+        reply_fault(merge, HX_SPAN_NONE, HX_RPC_INVALID_REQUEST,
+                    "There are too many messages in this batch; nothing was sent.");
+        return;
+    }
+    count_calls(merge, msg, &words);
+    struct batch *batch = words.batch = hx_new(struct batch);
+    hx_list_init(&batch->answers);
+    hx_list_append(&merge->batches, &batch->node);
+    batch->exchange = merge->taking;
+    /* Taking an element in uses the tape again, so the slices are noted first. */
+    uint32_t count = hx_json_at(&merge->tape, msg->root)->count;
+    struct hx_span *elements = hx_arena_alloc(&merge->arena, count * sizeof(*elements));
+    uint32_t element_count = 0;
+    if (elements != NULL) {
+        hx_json_for_each(at, &merge->tape, msg->root) elements[element_count++] =
+            hx_json_raw(&merge->tape, at);
+    }
+    for (uint32_t i = 0; i < element_count; i++) {
+        struct hx_buf line;
+        hx_buf_init(&line, merge->options.message_max_bytes);
+        if (hx_buf_append_span(&line, elements[i]) == 0)
+            take_message(merge, &line, &words);
+        hx_buf_fini(&line);
+    }
+    batch->is_complete = true;
+    batch_release(merge, batch);
+}
+
+/* --- all of it --- */
+
+static void take_message(struct merge *merge, struct hx_buf *line, const struct words *words)
+{
+    struct hx_rpc_msg msg;
+
+    if (merge_read(merge, hx_buf_span(line), &msg) < 0) {
+        reply_fault(merge, HX_SPAN_NONE, HX_RPC_INTERNAL_ERROR,
+                    "There is no memory for this message; nothing was sent.");
+        return;
+    }
+    switch (msg.kind) {
+    case HX_RPC_REQUEST:
+        take_request(merge, &msg, line, words);
+        return;
+    case HX_RPC_NOTIFICATION:
+        take_notification(merge, &msg);
+        return;
+    case HX_RPC_RESULT:
+    case HX_RPC_ERROR:
+        take_response(merge, &msg, line);
+        return;
+    case HX_RPC_BATCH:
+        take_batch(merge, &msg, words);
+        return;
+    case HX_RPC_INVALID:
+        if (msg.fault != HX_RPC_EMPTY || merge->taking != 0)
+            reply_invalid(merge, words->batch, &msg);
+        return;
+    }
+}
+
+/* What came held no request: nobody waits for an answer to it. */
+static void settle_rest(struct merge *merge)
+{
+    exchange_settle(merge, merge->taking, HX_SETTLING_TAKEN);
+    merge->taking = 0;
+}
+
+void client_message(struct merge *merge, struct hx_peer_event *event)
+{
+    const struct words words = {.key = hx_buf_span(&event->key), .key_count = event->key_count};
+
+    merge->taking = event->exchange;
+    take_message(merge, &event->line, &words);
+    settle_rest(merge);
+}
+
+void client_oversize(struct merge *merge, const struct hx_peer_event *event)
+{
+    struct hx_span raw_id = event->line.len > 0 ? hx_buf_span(&event->line) : HX_SPAN_NONE;
+    struct hx_rpc_id id = hx_rpc_id_parse(hx_buf_span(&event->line));
+    char text[160];
+
+    merge->taking = event->exchange;
+    if (event->has_method || !(event->has_result || event->has_error)) {
+        snprintf(text, sizeof(text),
+                 "The message has %llu bytes, more than message_max allows; nothing was sent.",
+                 (unsigned long long)event->size);
+        reply_fault(merge, raw_id, HX_RPC_INVALID_REQUEST, text);
+        return;
+    }
+    /* An answer to a server: it cannot be passed on, and the server must not wait for ever. */
+    struct ask *ask = event->line.len > 0 ? ask_find(merge, &id) : NULL;
+    struct hx_peer_event *told = ask != NULL ? leg_tell(ask->leg, HX_PEER_OVERSIZE) : NULL;
+    if (told != NULL) {
+        told->size = event->size;
+        told->has_result = event->has_result;
+        told->has_error = event->has_error;
+        (void)hx_buf_append_span(&told->line, hx_buf_span(&event->line));
+    }
+    if (ask != NULL)
+        ask_free(ask);
+    settle_rest(merge);
+}
