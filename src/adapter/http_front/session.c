@@ -171,7 +171,7 @@ void session_free(struct session *session)
     while ((node = hx_list_first(&session->sendings)) != NULL)
         sending_free(hx_container_of(node, struct sending, node));
     /* Nothing that was said of it must be read after it is gone. */
-    hx_list_for_each_safe (at, front->options.peer_inbox) {
+    hx_list_for_each_safe (at, session->downstream.inbox) {
         struct hx_peer_event *event = hx_container_of(at, struct hx_peer_event, node);
         if (event->downstream == &session->downstream)
             hx_peer_event_free(event);
