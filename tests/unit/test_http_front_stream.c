@@ -329,6 +329,24 @@ static void an_id_says_what_has_arrived(void **state)
     one_fini(&one);
 }
 
+static void who_reads_a_long_answer_is_there(void **state)
+{
+    static char line[16 << 20];
+    struct one one;
+
+    (void)state;
+    one_init(&one, NULL, NEW);
+    memset(line, 'x', sizeof line - 1);
+    answer(&one, line, 1);
+    front_kit_settle(&one.kit);
+    assert_false(front_kit_has(&one.kit, HX_PEER_WRITTEN));
+    assert_true(one.kit.session->ops->is_reader_alive(one.kit.session, one.exchange));
+    hang_up(&one);
+    front_kit_expect_tag(&one.kit, HX_PEER_CUT, 1);
+    assert_false(one.kit.session->ops->is_reader_alive(one.kit.session, one.exchange));
+    one_fini(&one);
+}
+
 /* --- streams that only the ledger knows --- */
 
 static uint64_t take_resume(struct one *one, const char *name)
@@ -744,6 +762,7 @@ int main(void)
         cmocka_unit_test(an_answer_that_nobody_fetches_was_not_sent),
         cmocka_unit_test(an_answer_that_was_lost_can_be_fetched),
         cmocka_unit_test(an_id_says_what_has_arrived),
+        cmocka_unit_test(who_reads_a_long_answer_is_there),
         cmocka_unit_test(the_engine_is_asked_for_an_unknown_stream),
         cmocka_unit_test(ids_that_are_none_of_ours_are_refused),
         cmocka_unit_test(a_stream_of_another_session_is_unknown),

@@ -15,8 +15,9 @@ void tell_not_sent(struct session *session, uint64_t tag)
         front_tell(session, HX_PEER_NOT_SENT)->tag = tag;
 }
 
-struct sending *sending_new(struct session *session, uint64_t tag, struct event *event)
+struct sending *sending_new(const struct stream *stream, uint64_t tag, struct event *event)
 {
+    struct session *session = stream->session;
     struct sending *sending;
 
     if (tag == 0)
@@ -26,6 +27,7 @@ struct sending *sending_new(struct session *session, uint64_t tag, struct event 
     hx_list_init(&sending->told);
     sending->session = session;
     sending->tag = tag;
+    sending->exchange = stream->number;
     sending->event = event;
     if (event != NULL)
         event->sending = sending;
@@ -39,7 +41,17 @@ static void unmap(struct sending *sending)
     hx_list_unlink(&sending->told);
 }
 
-uint64_t sending_web_tag(struct sending *sending)
+uint64_t sending_web(const struct session *session, uint64_t exchange)
+{
+    hx_list_for_each (node, &session->sendings) {
+        const struct sending *sending = hx_container_of(node, struct sending, node);
+        if (sending->exchange == exchange && sending->web_tag != 0)
+            return sending->web;
+    }
+    return 0;
+}
+
+uint64_t sending_web_tag(struct sending *sending, uint64_t web)
 {
     struct front *front;
 
@@ -47,6 +59,7 @@ uint64_t sending_web_tag(struct sending *sending)
         return 0;
     front = sending->session->front;
     unmap(sending);
+    sending->web = web;
     sending->web_tag = ++front->last_web_tag;
     hx_map_insert(&front->sendings, &sending->by_web_tag, number_key(&sending->web_tag));
     return sending->web_tag;
@@ -106,6 +119,8 @@ static void written(struct sending *sending)
     sending->is_told = true;
     sending->has_fate = true;
     sending->told_at = front_now(front);
+    hx_list_unlink(&sending->node);
+    hx_list_append(&sending->session->written, &sending->node);
     hx_list_append(&front->told, &sending->told);
     front_wake_at(front, hx_mono_after(sending->told_at, within_ms));
 }

@@ -106,7 +106,7 @@ struct hx_http_front;
 struct hx_http_front_options hx_http_front_defaults(void);
 struct hx_http_front *hx_http_front_new(struct hx_loop *loop, struct hx_web *web,
                                         const struct hx_http_front_options *options);
-/* Accepts NULL. Sessions that were not forgotten are freed. */
+/* Accepts NULL. Sessions that were not forgotten are freed; the web must be there still. */
 struct hx_http_front *hx_http_front_free(struct hx_http_front *front);
 
 /* Takes everything that the web port has said. True when there was anything. */

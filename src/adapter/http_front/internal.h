@@ -64,16 +64,18 @@ struct ticket;
 
 struct sending {
     struct hx_map_node by_web_tag; /* while the web may say something of it */
-    struct hx_list node;           /* in session->sendings */
+    struct hx_list node;           /* in session->sendings, or ->written */
     struct hx_list told;           /* in front->told, oldest first: WRITTEN at told_at */
     struct hx_mono told_at;
     struct session *session;
     struct event *event; /* that it stands in, kept; NULL = none */
     uint64_t tag;        /* the engine's */
     uint64_t web_tag;
-    bool is_told;  /* WRITTEN was told, and not taken back */
-    bool has_fate; /* something was told */
-    bool is_cut;   /* something of it left */
+    uint64_t exchange; /* the engine's */
+    uint64_t web;      /* the HTTP exchange that it was written to last */
+    bool is_told;      /* WRITTEN was told, and not taken back */
+    bool has_fate;     /* something was told */
+    bool is_cut;       /* something of it left */
 };
 
 struct event {
@@ -128,9 +130,10 @@ struct session {
     struct hx_list node; /* in front->all */
     struct hx_digest digest;
     struct hx_http_caller caller;
-    struct hx_list streams; /* oldest first */
-    struct hx_list over;    /* those that are ENDED */
-    struct hx_list sendings;
+    struct hx_list streams;  /* oldest first */
+    struct hx_list over;     /* those that are ENDED */
+    struct hx_list sendings; /* without a fate */
+    struct hx_list written;  /* with one that may change */
     struct hx_list queue;
     struct stream *get; /* STREAMING or AWAY; NULL = none */
     char *id;           /* owned; until `initialize` is answered */
@@ -304,9 +307,11 @@ void queue_clear(struct session *session);
 
 /* fate.c */
 /* Returns NULL when nobody asks (tag 0). */
-struct sending *sending_new(struct session *session, uint64_t tag, struct event *event);
-/* What to hand to the web for it now; 0 for NULL. */
-uint64_t sending_web_tag(struct sending *sending);
+struct sending *sending_new(const struct stream *stream, uint64_t tag, struct event *event);
+/* What to hand to the web for it now, to be written to `web`; 0 for NULL. */
+uint64_t sending_web_tag(struct sending *sending, uint64_t web);
+/* The HTTP exchange on which a message of this exchange is being written; 0 = none. */
+uint64_t sending_web(const struct session *session, uint64_t exchange);
 /* Not one byte of it left, or only some: as was seen. Frees it. */
 void sending_give_up(struct sending *sending);
 /* It was written, and is known now not to have been read. */

@@ -123,7 +123,8 @@ static bool write_again(struct stream *stream, struct event *event)
         return false;
     /* Its client does not have it, whatever the kernel took. */
     sending_recall(event->sending);
-    front->web->ops->stream_event(front->web, stream->web, &bytes, sending_web_tag(event->sending));
+    front->web->ops->stream_event(front->web, stream->web, &bytes,
+                                  sending_web_tag(event->sending, stream->web));
     hx_buf_fini(&bytes);
     return true;
 }

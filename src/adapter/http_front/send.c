@@ -157,23 +157,16 @@ static uint64_t op_queued_bytes(struct hx_downstream *downstream)
     return bytes;
 }
 
-static bool is_alive(const struct session *session, const struct stream *stream)
-{
-    struct hx_web *web = session->front->web;
-
-    return stream->web != 0 && web->ops->is_alive(web, stream->web);
-}
-
 static bool op_is_reader_alive(struct hx_downstream *downstream, uint64_t exchange)
 {
     struct session *session = session_of(downstream);
-    const struct stream *stream;
+    struct hx_web *web = session->front->web;
+    const struct stream *stream =
+        exchange == 0 ? stream_for_any(session) : open_stream(session, exchange);
+    /* An answer that is being written has its reader still. */
+    uint64_t at = stream != NULL ? stream->web : sending_web(session, exchange);
 
-    if (exchange == 0)
-        stream = stream_for_any(session);
-    else
-        stream = open_stream(session, exchange);
-    return stream != NULL && is_alive(session, stream);
+    return at != 0 && web->ops->is_alive(web, at);
 }
 
 static void op_hold(struct hx_downstream *downstream, bool is_held)

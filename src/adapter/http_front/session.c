@@ -75,6 +75,7 @@ struct session *session_new(struct front *front, const struct hx_digest *digest,
     hx_list_init(&session->streams);
     hx_list_init(&session->over);
     hx_list_init(&session->sendings);
+    hx_list_init(&session->written);
     hx_list_init(&session->queue);
     hx_list_append(&front->all, &session->node);
     hx_map_insert(&front->sessions, &session->by_digest, digest_key(&session->digest));
@@ -168,6 +169,7 @@ void session_free(struct session *session)
     struct hx_list *node;
 
     shut(session, session->is_over ? &refusal_no_session : NULL);
+    hx_list_splice(&session->sendings, &session->written);
     while ((node = hx_list_first(&session->sendings)) != NULL)
         sending_free(hx_container_of(node, struct sending, node));
     /* Nothing that was said of it must be read after it is gone. */

@@ -275,11 +275,11 @@ void stream_send(struct stream *stream, struct hx_buf *line, uint64_t tag, bool 
     if (!hx_buf_ok(&bytes) || (stream->web == 0 && event == NULL)) {
         tell_not_sent(session, tag);
     } else {
-        sending = sending_new(session, tag, event);
+        sending = sending_new(stream, tag, event);
         if (stream->web != 0) {
             stream->is_told_id |= has_id;
             front->web->ops->stream_event(front->web, stream->web, &bytes,
-                                          sending_web_tag(sending));
+                                          sending_web_tag(sending, stream->web));
         }
     }
     hx_buf_fini(&bytes);
@@ -300,7 +300,7 @@ void stream_answer_json(struct stream *stream, uint32_t status, struct hx_buf *l
             (struct hx_web_header){HX_SPAN_LIT("Mcp-Session-Id"), hx_span_cstr(session->id)};
     answer.header_count += cors_headers(stream->origin, headers + answer.header_count);
     front->web->ops->answer(front->web, stream->web, &answer, line,
-                            sending_web_tag(sending_new(session, tag, NULL)));
+                            sending_web_tag(sending_new(stream, tag, NULL), stream->web));
     stream_free(front, stream);
 }
 
