@@ -125,18 +125,18 @@ class LangGraphTest(unittest.IsolatedAsyncioTestCase):
             client = MultiServerMCPClient({"pay": way.connection}, tool_interceptors=[keys])
             yield keys.prepare(await client.get_tools())
 
-        rows = [
-            ("bare", self.way(bare=True), plain, 3),
-            ("Hapax, no key, repeat: lost (default)", self.way(), plain, 3),
-            ("Hapax, no key, repeat: window", self.way("--repeat", "window"), plain, 1),
-            ("Hapax, interceptor, key in _meta", self.way(), meta, 1),
-            (
-                "Hapax, interceptor, key in an argument, a session for each call",
-                self.way("--inject-key", "/idempotency_key"),
-                argument,
-                1,
-            ),
-        ]
+        keyed = ["--inject-key", "/idempotency_key"]
+        rows = [("bare", self.way(bare=True), plain, 3)]
+        for transport, program in (("stdio", "hapax run"), ("http", "hapax serve")):
+            rows += [
+                (f"{program}, {name}", self.way(*options, transport=transport), get, wanted)
+                for name, options, get, wanted in (
+                    ("no key, repeat: lost (default)", [], plain, 3),
+                    ("no key, repeat: window", ["--repeat", "window"], plain, 1),
+                    ("interceptor, key in _meta", [], meta, 1),
+                    ("interceptor, key in an argument, a session for each call", keyed, argument, 1),
+                )
+            ]
         found = await asyncio.gather(*(self.effects_of(way, get) for _, way, get, _ in rows))
         for (name, _, _, wanted), effects in zip(rows, found, strict=True):
             print(f"effects python {name}: {effects}")

@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator
 
@@ -21,23 +22,29 @@ SERVER = os.environ.get("HAPAX_EXAMPLE_SERVER") or os.path.join(
 class Way:
     """One way to the example server; its effects are the lines of a synced file.
 
-    `transport` is here so that `hapax serve` becomes one more value of it.
+    `transport`: stdio is `hapax run`, one process for each session; http is `hapax serve`.
     """
 
     def __init__(self, *options: str, bare: bool = False, transport: str = "stdio") -> None:
-        if transport != "stdio":
-            raise NotImplementedError(transport)
         self.directory = tempfile.mkdtemp(prefix="hapax-frameworks-")
         self.effects_file = os.path.join(self.directory, "effects")
         server = [SERVER, "--ledger", self.effects_file]
         ledger = os.path.join(self.directory, "ledger")
-        run = [HAPAX, "run", "--ledger", ledger, "--name", "pay", "--orphan-timeout", "5s"]
-        self.argv = server if bare else [*run, *options, "--", *server]
+        common = ["--ledger", ledger, "--name", "pay", "--orphan-timeout", "5s", *options]
+        self.argv = server if bare else [HAPAX, "run", *common, "--", *server]
         self.hapax_options = ["--ledger", ledger]
-
-    @property
-    def connection(self) -> dict[str, object]:
-        return {"transport": "stdio", "command": self.argv[0], "args": self.argv[1:]}
+        self.connection: dict[str, object] = {
+            "transport": "stdio",
+            "command": self.argv[0],
+            "args": self.argv[1:],
+        }
+        self.gateway: subprocess.Popen[str] | None = None
+        if transport == "http":
+            argv = [HAPAX, "serve", "--listen", "127.0.0.1:0", *common, "--", *server]
+            self.gateway = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+            assert self.gateway.stderr is not None
+            said = self.gateway.stderr.readline()
+            self.connection = {"transport": "streamable_http", "url": said.split()[-1]}
 
     @contextlib.asynccontextmanager
     async def session(self, **options: object) -> AsyncIterator[ClientSession]:
@@ -63,4 +70,7 @@ class Way:
             raise AssertionError(f"{argv} ended with {child.returncode}")
 
     def close(self) -> None:
+        if self.gateway is not None:
+            self.gateway.terminate()
+            self.gateway.communicate(timeout=30)
         shutil.rmtree(self.directory, ignore_errors=True)

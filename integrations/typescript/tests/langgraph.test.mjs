@@ -81,12 +81,14 @@ const said = (state) => state.messages.at(-1).content;
 test("one table of ways", { concurrency: true }, async (t) => {
   const plain = async (way) => loadMcpTools("pay", await way.connect());
   const keyed = async (way) => loadTools("pay", await way.connect());
-  const rows = [
-    ["bare", new Way(t, [], { bare: true }), plain, 3],
-    ["Hapax, no key, repeat: lost (default)", new Way(t), plain, 3],
-    ["Hapax, no key, repeat: window", new Way(t, ["--repeat", "window"]), plain, 1],
-    ["Hapax, loadTools, key in _meta", new Way(t), keyed, 1],
-  ];
+  const rows = [["bare", new Way(t, [], { bare: true }), plain, 3]];
+  for (const [transport, program] of [["stdio", "hapax run"], ["http", "hapax serve"]])
+    for (const [name, options, getTools, wanted] of [
+      ["no key, repeat: lost (default)", [], plain, 3],
+      ["no key, repeat: window", ["--repeat", "window"], plain, 1],
+      ["loadTools, key in _meta", [], keyed, 1],
+    ])
+      rows.push([`${program}, ${name}`, new Way(t, options, { transport }), getTools, wanted]);
   const found = await Promise.all(
     rows.map(async ([, way, getTools]) => {
       const tool = charge(await getTools(way));

@@ -2,10 +2,13 @@
 // The real server and the built Hapax, for the tests. HAPAX and HAPAX_EXAMPLE_SERVER name them.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
-import { execFileSync } from "node:child_process";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 
 const ROOT = resolve(import.meta.dirname, "..", "..", "..");
@@ -13,29 +16,42 @@ const HAPAX = process.env.HAPAX ?? join(ROOT, "build", "src", "app", "hapax");
 const SERVER =
   process.env.HAPAX_EXAMPLE_SERVER ?? join(ROOT, "build", "examples", "hapax-example-server");
 
-// One way to the example server; its effects are the lines of a synced file. `transport` is here so
-// that `hapax serve` becomes one more value of it.
+// One way to the example server; its effects are the lines of a synced file. `transport`: stdio is
+// `hapax run`, one process for each client; http is `hapax serve`.
 export class Way {
   constructor(test, options = [], { bare = false, transport = "stdio" } = {}) {
-    if (transport !== "stdio") throw new Error(`not yet: ${transport}`);
     this.directory = mkdtempSync(join(tmpdir(), "hapax-frameworks-"));
     this.effectsFile = join(this.directory, "effects");
     const server = [SERVER, "--ledger", this.effectsFile];
     const ledger = join(this.directory, "ledger");
-    const run = [HAPAX, "run", "--ledger", ledger, "--name", "pay", "--orphan-timeout", "5s"];
+    const common = ["--ledger", ledger, "--name", "pay", "--orphan-timeout", "5s", ...options];
     this.opsOptions = ["--ledger", ledger];
-    this.argv = bare ? server : [...run, ...options, "--", ...server];
+    this.argv = bare ? server : [HAPAX, "run", ...common, "--", ...server];
     this.clients = [];
+    if (transport === "http") {
+      const args = ["serve", "--listen", "127.0.0.1:0", ...common, "--", ...server];
+      this.gateway = spawn(HAPAX, args, { stdio: ["ignore", "inherit", "pipe"] });
+    }
     test.after(async () => {
       for (const client of this.clients) await client.close();
+      if (this.gateway?.exitCode === null) {
+        this.gateway.kill();
+        await once(this.gateway, "exit");
+      }
       rmSync(this.directory, { recursive: true, force: true });
     });
   }
 
+  async transport() {
+    const [command, ...args] = this.argv;
+    if (!this.gateway) return new StdioClientTransport({ command, args });
+    const [said] = await once(createInterface(this.gateway.stderr), "line");
+    return new StreamableHTTPClientTransport(new URL(said.split(" ").at(-1)));
+  }
+
   async connect() {
     const client = new Client({ name: "frameworks", version: "1" });
-    const [command, ...args] = this.argv;
-    await client.connect(new StdioClientTransport({ command, args }));
+    await client.connect(await this.transport());
     this.clients.push(client);
     return client;
   }
