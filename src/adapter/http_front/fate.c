@@ -36,8 +36,12 @@ struct sending *sending_new(const struct stream *stream, uint64_t tag, struct ev
 
 static void unmap(struct sending *sending)
 {
-    hx_map_remove(&sending->session->front->sendings, &sending->by_web_tag);
+    struct front *front = sending->session->front;
+
+    hx_map_remove(&front->sendings, &sending->by_web_tag);
     sending->web_tag = 0;
+    if (!hx_list_is_empty(&sending->told))
+        front->told_count--;
     hx_list_unlink(&sending->told);
 }
 
@@ -110,6 +114,15 @@ void sending_detach(struct sending *sending)
         sending_give_up(sending);
 }
 
+/* From here on it is not taken back. */
+static void settle(struct sending *sending)
+{
+    if (sending->event != NULL)
+        unmap(sending);
+    else
+        sending_free(sending);
+}
+
 static void written(struct sending *sending)
 {
     struct front *front = sending->session->front;
@@ -123,6 +136,8 @@ static void written(struct sending *sending)
     hx_list_append(&sending->session->written, &sending->node);
     hx_list_append(&front->told, &sending->told);
     front_wake_at(front, hx_mono_after(sending->told_at, within_ms));
+    if (++front->told_count > TOLD_MAX)
+        settle(hx_container_of(hx_list_first(&front->told), struct sending, told));
 }
 
 static void lost(struct sending *sending, enum hx_web_event_type type)
@@ -173,9 +188,6 @@ void sending_expire_due(struct front *front, struct hx_mono now)
             front_wake_at(front, due);
             return;
         }
-        if (sending->event != NULL)
-            unmap(sending);
-        else
-            sending_free(sending);
+        settle(sending);
     }
 }

@@ -39,6 +39,7 @@ enum {
     PROCESS_BYTES = 8,        /* in the names of streams */
     STREAM_NAME_SIZE = 40,    /* with NUL */
     OVER_COUNT = 256,         /* ids that are remembered as worthless */
+    TOLD_MAX = 8192,          /* messages that may be taken back; the oldest are forgotten */
     TICKETS_MAX = 1024,       /* questions to the ledger at one time */
     EVENT_OVERHEAD = 256,     /* around the data of an event */
     BODY_MAX = 1 << 30,       /* of an answer: its real maximum is the engine's */
@@ -180,6 +181,7 @@ struct front {
     struct hx_digest over[OVER_COUNT];
     uint32_t over_at;
     uint32_t ticket_count;
+    uint32_t told_count;
     uint64_t last_ticket;
     uint64_t last_web_tag;
     char process[2 * PROCESS_BYTES + 1];
