@@ -321,22 +321,25 @@ static void print_row(enum kind kind, unsigned processes, unsigned callers, stru
 /* Starts both in turn, so that what else runs here disturbs them alike. */
 static void measure_starts(const char *const bare_argv[], const char *const hapax_argv[])
 {
-    double bare[STARTS], through[STARTS], own[STARTS];
+    double bare[STARTS], through[STARTS], own[STARTS], cpu[STARTS];
     struct peer peer;
     for (int i = 0; i < STARTS; i++) {
         bare[i] = peer_open(&peer, bare_argv) * 1e3;
         peer_stop(&peer);
         through[i] = peer_open(&peer, hapax_argv) * 1e3;
+        cpu[i] = usage_now().cpu_us / 1e3;
         peer_stop(&peer);
         own[i] = through[i] - bare[i];
     }
     qsort(bare, STARTS, sizeof(bare[0]), by_value);
     qsort(through, STARTS, sizeof(through[0]), by_value);
     qsort(own, STARTS, sizeof(own[0]), by_value);
+    qsort(cpu, STARTS, sizeof(cpu[0]), by_value);
     printf("\nfirst initialize answer, %d starts in turn: bare %.1f ms, through hapax %.1f ms; "
            "hapax's "
-           "own part %.1f ms at least, %.1f ms in the middle\n",
-           STARTS, bare[STARTS / 2], through[STARTS / 2], own[0], own[STARTS / 2]);
+           "own part %.1f ms at least, %.1f ms in the middle, %.1f ms of processor time\n",
+           STARTS, bare[STARTS / 2], through[STARTS / 2], own[0], own[STARTS / 2], cpu[STARTS / 2]);
+    metric("start_cpu_ms", cpu[STARTS / 2]);
     metric("start_least_ms", own[0]);
     metric("start_median_ms", own[STARTS / 2]);
 }
