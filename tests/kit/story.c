@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "base/list.h"
 
 enum { FILE_MAX = 1 << 20 };
 
@@ -131,10 +130,9 @@ static void read_text(struct story_book *book, struct hx_list *meanings)
 bool story_book_read(struct story_book *book, const char *path)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
-    struct hx_list meanings;
-    struct hx_list *node;
 
     *book = (struct story_book){.text = hx_new_bytes(FILE_MAX)};
+    hx_list_init(&book->meanings);
     ssize_t size = file >= 0 ? read(file, book->text, FILE_MAX - 1) : -1;
     if (file >= 0)
         close(file);
@@ -143,18 +141,30 @@ bool story_book_read(struct story_book *book, const char *path)
         story_book_free(book);
         return false;
     }
-    hx_list_init(&meanings);
-    read_text(book, &meanings);
-    while ((node = hx_list_take_first(&meanings)) != NULL) {
-        struct meaning *meaning = hx_container_of(node, struct meaning, node);
-        hx_buf_fini(&meaning->text);
-        hx_free(meaning);
-    }
+    read_text(book, &book->meanings);
     return true;
+}
+
+char *story_expand(struct story_book *book, const char *line)
+{
+    struct hx_buf out;
+
+    hx_buf_init(&out, FILE_MAX);
+    take_line(&book->meanings, hx_span_cstr(line), &out);
+    char *text = hx_span_strdup(hx_buf_span(&out));
+    hx_buf_fini(&out);
+    return text;
 }
 
 void story_book_free(struct story_book *book)
 {
+    struct hx_list *node;
+
+    while ((node = hx_list_take_first(&book->meanings)) != NULL) {
+        struct meaning *meaning = hx_container_of(node, struct meaning, node);
+        hx_buf_fini(&meaning->text);
+        hx_free(meaning);
+    }
     while (book->first != NULL) {
         struct story *story = book->first;
         book->first = story->next;

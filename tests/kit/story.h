@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include "base/list.h"
+
 struct story {
     struct story *next;
     char *name;
@@ -16,10 +18,13 @@ struct story {
 struct story_book {
     struct story *first;
     char *text;
+    struct hx_list meanings; /* of words and blocks */
 };
 
 /* False, with a word on standard error: it cannot be read. */
 bool story_book_read(struct story_book *book, const char *path);
+/* One line, with the words and blocks of the book replaced. The caller's, to hx_free. */
+char *story_expand(struct story_book *book, const char *line);
 void story_book_free(struct story_book *book);
 
 #endif

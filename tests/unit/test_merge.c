@@ -43,10 +43,540 @@ static void test_stories(void **state)
     assert_true(count > 30);
 }
 
+/* A session in which both servers can do everything. */
+static void begin(struct merge_kit *kit, bool has_exchanges, const struct hx_merge_options *options,
+                  const char *version)
+{
+    char script[256];
+
+    merge_kit_init(kit, has_exchanges, two, options);
+    snprintf(script, sizeof script, "begun %s", version);
+    char *lines = story_expand(&book, script);
+    run(kit, script, lines);
+    hx_free(lines);
+    for (size_t i = 0; i < 2; i++)
+        memset(kit->legs[i].fates, 0, sizeof kit->legs[i].fates);
+}
+
+static void client_says(struct merge_kit *kit, uint64_t exchange, const char *text)
+{
+    merge_kit_client(kit, HX_PEER_MESSAGE, exchange, 0, text);
+}
+
+static void drop_words(struct hx_list *words)
+{
+    struct merge_kit_word *word;
+    while ((word = merge_kit_take(words)) != NULL)
+        merge_kit_word_free(word);
+}
+
+static void drop_all(struct merge_kit *kit)
+{
+    drop_words(&kit->said);
+    for (size_t i = 0; i < kit->leg_count; i++)
+        drop_words(&kit->legs[i].got);
+}
+
+/* The exchange of the newest open request of a server. */
+static uint64_t open_exchange(struct merge_kit *kit, size_t leg)
+{
+    struct hx_list *node = hx_list_last(&kit->legs[leg].open);
+    return node != NULL ? hx_container_of(node, struct merge_kit_word, node)->exchange : 0;
+}
+
+static void assert_fates(const struct merge_kit *kit, size_t leg, uint64_t written,
+                         uint64_t not_sent, uint64_t cut, uint64_t taken_back)
+{
+    const uint64_t *fates = kit->legs[leg].fates;
+    assert_int_equal(fates[0], written);
+    assert_int_equal(fates[1], not_sent);
+    assert_int_equal(fates[2], cut);
+    assert_int_equal(fates[3], taken_back);
+}
+
+#define CALL(id, name)                                                                             \
+    "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{\"name\":\"" name    \
+    "\"}}"
+#define DONE(id) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"result\":{}}"
+#define LIST "{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"tools/list\"}"
+
+static void test_fates_find_back(void **state)
+{
+    static const enum hx_peer_event_type fates[] = {HX_PEER_WRITTEN, HX_PEER_TAKEN_BACK};
+    struct merge_kit kit;
+
+    (void)state;
+    begin(&kit, true, NULL, "2025-06-18");
+    client_says(&kit, 3, CALL("7", "web_x"));
+    uint64_t tag = kit.next_tag;
+    merge_kit_answer(&kit, 1, open_exchange(&kit, 1), HX_SENDING_ANSWER, DONE("7"));
+    assert_fates(&kit, 1, 0, 0, 0, 0);
+    for (size_t i = 0; i < 2; i++)
+        merge_kit_client(&kit, fates[i], 0, kit.last_outer_tag, "");
+    assert_fates(&kit, 1, 1, 0, 0, 1);
+    assert_fates(&kit, 0, 0, 0, 0, 0);
+    assert_int_equal(kit.legs[1].last_fate_tag, tag);
+    drop_all(&kit);
+    merge_kit_fini(&kit);
+}
+
+static void test_what_goes_nowhere_is_not_sent(void **state)
+{
+    struct merge_kit kit;
+
+    (void)state;
+    begin(&kit, true, NULL, "2025-06-18");
+    merge_kit_answer(&kit, 0, 12345, HX_SENDING_ANSWER, DONE("7"));
+    assert_fates(&kit, 0, 0, 1, 0, 0);
+    client_says(&kit, 3, CALL("7", "web_x"));
+    uint64_t exchange = open_exchange(&kit, 1);
+    merge_kit_answer(&kit, 0, exchange, HX_SENDING_ANSWER, DONE("7")); /* another server's */
+    assert_fates(&kit, 0, 0, 2, 0, 0);
+    merge_kit_client(&kit, HX_PEER_ENDED, 0, 0, "");
+    merge_kit_answer(&kit, 1, exchange, HX_SENDING_ANSWER, DONE("7"));
+    merge_kit_answer(&kit, 1, 0, HX_SENDING_ASIDE, "{\"jsonrpc\":\"2.0\",\"method\":\"x\"}");
+    assert_fates(&kit, 1, 0, 2, 0, 0);
+    assert_null(merge_kit_take(&kit.said));
+    drop_all(&kit);
+    merge_kit_fini(&kit);
+}
+
+/* An answer that became a part of a list has done its part. */
+static void test_what_is_used_here_is_written(void **state)
+{
+    struct merge_kit kit;
+
+    (void)state;
+    begin(&kit, true, NULL, "2025-06-18");
+    client_says(&kit, 3, LIST);
+    for (size_t i = 0; i < 2; i++) {
+        merge_kit_answer(&kit, i, open_exchange(&kit, i), HX_SENDING_ANSWER,
+                         "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"result\":{\"tools\":[]}}");
+        assert_fates(&kit, i, 1, 0, 0, 0);
+    }
+    drop_all(&kit);
+    merge_kit_fini(&kit);
+}
+
+static void test_an_array_has_one_fate(void **state)
+{
+    struct merge_kit kit;
+
+    (void)state;
+    begin(&kit, true, NULL, "2025-03-26");
+    client_says(&kit, 3, "[" CALL("7", "web_x") "," CALL("8", "files_x") "]");
+    merge_kit_answer(&kit, 0, open_exchange(&kit, 0), HX_SENDING_ANSWER, DONE("8"));
+    merge_kit_answer(&kit, 1, open_exchange(&kit, 1), HX_SENDING_ANSWER, DONE("7"));
+    merge_kit_client(&kit, HX_PEER_WRITTEN, 0, kit.last_outer_tag, "");
+    merge_kit_client(&kit, HX_PEER_TAKEN_BACK, 0, kit.last_outer_tag, "");
+    for (size_t i = 0; i < 2; i++)
+        assert_fates(&kit, i, 1, 0, 0, 1);
+    drop_all(&kit);
+    merge_kit_fini(&kit);
+}
+
+/* Nobody waits for an array: what of it was there is not sent, the rest is told to its server. */
+static void test_an_array_that_nobody_waits_for(void **state)
+{
+    struct merge_kit kit;
+
+    (void)state;
+    begin(&kit, true, NULL, "2025-03-26");
+    client_says(&kit, 3, "[" CALL("7", "web_x") "," CALL("8", "files_x") "]");
+    merge_kit_answer(&kit, 0, open_exchange(&kit, 0), HX_SENDING_ANSWER, DONE("8"));
+    assert_false(hx_merge_leg(kit.merge, 0)->ops->is_reader_alive(hx_merge_leg(kit.merge, 0), 2));
+    merge_kit_client(&kit, HX_PEER_EXCHANGE_GONE, 3, 0, "");
+    assert_fates(&kit, 0, 0, 1, 0, 0);
+    assert_int_equal(open_exchange(&kit, 1), 0);
+    drop_words(&kit.legs[0].got);
+    drop_words(&kit.legs[1].got);
+    assert_null(merge_kit_take(&kit.said));
+    merge_kit_fini(&kit);
+}
+
+static void test_looks_at_the_client(void **state)
+{
+    struct merge_kit kit;
+
+    (void)state;
+    begin(&kit, true, NULL, "2025-03-26");
+    struct hx_downstream *leg = hx_merge_leg(kit.merge, 1);
+    assert_int_equal(leg->ops->queued_bytes(leg), 17);
+    client_says(&kit, 7, CALL("7", "web_x"));
+    uint64_t exchange = open_exchange(&kit, 1);
+    assert_true(leg->ops->is_reader_alive(leg, exchange));
+    assert_false(
+        hx_merge_leg(kit.merge, 0)->ops->is_reader_alive(hx_merge_leg(kit.merge, 0), exchange));
+    assert_true(hx_span_eq_cstr(leg->ops->stream_name(leg, exchange), "stream-7"));
+    leg->ops->stream_kept(leg, exchange);
+    client_says(&kit, 99, CALL("8", "web_x")); /* whose connection is cut */
+    assert_false(leg->ops->is_reader_alive(leg, open_exchange(&kit, 1)));
+    assert_true(hx_span_is_absent(leg->ops->stream_name(leg, open_exchange(&kit, 1))));
+    client_says(&kit, 7, "[" CALL("9", "web_x") "]");
+    assert_true(hx_span_is_absent(leg->ops->stream_name(leg, open_exchange(&kit, 1))));
+    drop_all(&kit);
+    merge_kit_fini(&kit);
+}
+
+static void test_pipes_have_no_exchanges(void **state)
+{
+    struct merge_kit kit;
+
+    (void)state;
+    merge_kit_init(&kit, false, two, NULL);
+    struct hx_downstream *leg = hx_merge_leg(kit.merge, 0);
+    client_says(&kit, 0, CALL("7", "files_x"));
+    client_says(&kit, 0, CALL("8", "files_x"));
+    assert_true(leg->ops->is_reader_alive(leg, open_exchange(&kit, 0)));
+    assert_true(hx_span_is_absent(leg->ops->stream_name(leg, open_exchange(&kit, 0))));
+    leg->ops->settle(leg, open_exchange(&kit, 0), HX_SETTLING_TAKEN);
+    leg->ops->close(leg);
+    assert_true(kit.is_closed);
+    assert_null(merge_kit_take(&kit.said));
+    drop_all(&kit);
+    merge_kit_fini(&kit);
+}
+
+static void test_ends(void **state)
+{
+    static const enum hx_peer_event_type ends[] = {HX_PEER_END_OF_INPUT, HX_PEER_READER_GONE,
+                                                   HX_PEER_FRONT_GONE, HX_PEER_ENDED};
+    (void)state;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        struct merge_kit kit;
+        begin(&kit, true, NULL, "2025-06-18");
+        merge_kit_client(&kit, ends[i], 0, 0, "");
+        for (size_t k = 0; k < 2; k++) {
+            struct merge_kit_word *word = merge_kit_take(&kit.legs[k].got);
+            assert_non_null(word);
+            assert_int_equal(word->type, ends[i]);
+            merge_kit_word_free(word);
+        }
+        assert_false(hx_merge_is_over(kit.merge));
+        merge_kit_over(&kit, 0);
+        assert_false(hx_merge_is_over(kit.merge));
+        merge_kit_over(&kit, 1);
+        assert_true(hx_merge_is_over(kit.merge));
+        drop_all(&kit);
+        merge_kit_fini(&kit);
+    }
+}
+
+static struct hx_peer_event *client_event(struct merge_kit *kit, enum hx_peer_event_type type,
+                                          const char *text)
+{
+    struct hx_peer_event *event = hx_peer_event_new(type, 0);
+    event->downstream = &kit->outer;
+    event->exchange = 3;
+    assert_int_equal(hx_buf_append_cstr(&event->line, text), 0);
+    return event;
+}
+
+/* The newest event of a leg, as the engine would see it. */
+static const struct hx_peer_event *last_event(struct merge_kit *kit)
+{
+    return hx_container_of(hx_list_last(&kit->leg_inbox), struct hx_peer_event, node);
+}
+
+static void test_the_key_header_travels(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t count;
+    } bodies[] = {{CALL("7", "web_x"), 1},
+                  {"[" CALL("8", "web_x") "]", 1},
+                  {"[" CALL("9", "web_x") "," CALL("10", "web_x") "]", 2}};
+    struct merge_kit kit;
+
+    (void)state;
+    begin(&kit, true, NULL, "2025-03-26");
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        struct hx_peer_event *event = client_event(&kit, HX_PEER_MESSAGE, bodies[i].text);
+        event->key_count = 1;
+        assert_int_equal(hx_buf_append_cstr(&event->key, "k-1"), 0);
+        hx_merge_event(kit.merge, event);
+        hx_peer_event_free(event);
+        const struct hx_peer_event *seen = last_event(&kit);
+        assert_int_equal(seen->key_count, bodies[i].count);
+        assert_true(hx_span_eq_cstr(hx_buf_span(&seen->key), "k-1"));
+        merge_kit_collect(&kit);
+        drop_all(&kit);
+    }
+    merge_kit_fini(&kit);
+}
+
+static void test_oversize(void **state)
+{
+    struct merge_kit kit;
+    struct merge_kit_word *word;
+
+    (void)state;
+    begin(&kit, true, NULL, "2025-06-18");
+    struct hx_peer_event *event = client_event(&kit, HX_PEER_OVERSIZE, "7");
+    event->has_method = true;
+    event->size = 999;
+    hx_merge_event(kit.merge, event);
+    hx_peer_event_free(event);
+    word = merge_kit_take(&kit.said);
+    assert_int_equal(word->kind, MERGE_KIT_FAULT);
+    assert_string_equal(word->text,
+                        "{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":-32600,\"message\":"
+                        "\"The message has 999 bytes, more than message_max allows; nothing was "
+                        "sent.\"}}");
+    merge_kit_word_free(word);
+
+    merge_kit_answer(&kit, 1, 0, HX_SENDING_ASIDE,
+                     "{\"jsonrpc\":\"2.0\",\"id\":\"hx-9\",\"method\":\"roots/list\"}");
+    event = client_event(&kit, HX_PEER_OVERSIZE, "\"hx-9\"");
+    event->has_result = true;
+    hx_merge_event(kit.merge, event);
+    hx_peer_event_free(event);
+    assert_ptr_equal(last_event(&kit)->downstream, hx_merge_leg(kit.merge, 1));
+    assert_int_equal(last_event(&kit)->type, HX_PEER_OVERSIZE);
+    assert_true(last_event(&kit)->has_result);
+    merge_kit_collect(&kit);
+    drop_all(&kit);
+    merge_kit_fini(&kit);
+}
+
+/* What a list of `item`s, answered by both servers, comes to under `options`. */
+static char *listed(const struct hx_merge_options *options, const char *result)
+{
+    char text[512];
+    struct merge_kit kit;
+
+    begin(&kit, true, options, "2025-06-18");
+    client_says(&kit, 3, LIST);
+    snprintf(text, sizeof text, "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"result\":%s}", result);
+    for (size_t i = 0; i < 2; i++) {
+        while (open_exchange(&kit, i) != 0) {
+            uint64_t exchange = open_exchange(&kit, i);
+            merge_kit_word_free(
+                hx_container_of(hx_list_last(&kit.legs[i].open), struct merge_kit_word, node));
+            merge_kit_answer(&kit, i, exchange, HX_SENDING_ANSWER, text);
+        }
+    }
+    struct merge_kit_word *word = merge_kit_take(&kit.said);
+    assert_non_null(word);
+    char *copy = hx_strdup(word->text);
+    merge_kit_word_free(word);
+    assert_null(merge_kit_take(&kit.said));
+    drop_all(&kit);
+    merge_kit_fini(&kit);
+    return copy;
+}
+
+static void test_lists_are_bounded(void **state)
+{
+    const struct {
+        uint32_t items_max;
+        size_t message_max_bytes;
+        const char *result;
+        const char *part;
+    } cases[] = {
+        {2, 1 << 20, "{\"tools\":[{\"name\":\"a\"}]}", "files_a"},
+        {1, 1 << 20, "{\"tools\":[{\"name\":\"a\"}]}", "has more than 1 entries"},
+        {9, 1 << 11, "{\"tools\":[{\"name\":\"a\"}]}", "web_a"},
+        {999, 1 << 11, "{\"tools\":[{\"name\":\"a\"}],\"nextCursor\":\"again\"}", "too many pages"},
+        {2, 1 << 20, "{\"tools\":[{\"name\":\"a\"}],\"nextCursor\":\"again\"}",
+         "has more than 2 entries"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hx_merge_options options = hx_merge_defaults();
+        options.items_max = cases[i].items_max;
+        options.message_max_bytes = cases[i].message_max_bytes;
+        options.pages_max = 20;
+        char *answer = listed(&options, cases[i].result);
+        if (i == 3)
+            assert_non_null(strstr(answer, "\"code\":1502")); /* no part is left */
+        else if (strstr(answer, cases[i].part) == NULL)
+            fail_msg("%s: %s", cases[i].part, answer);
+        hx_free(answer);
+    }
+}
+
+static void test_requests_are_bounded(void **state)
+{
+    struct hx_merge_options options = hx_merge_defaults();
+    struct merge_kit kit;
+
+    (void)state;
+    options.requests_max = 1;
+    begin(&kit, true, &options, "2025-06-18");
+    client_says(&kit, 3, CALL("7", "web_x"));
+    assert_null(merge_kit_take(&kit.said));
+    client_says(&kit, 4, CALL("8", "web_x"));
+    struct merge_kit_word *word = merge_kit_take(&kit.said);
+    assert_non_null(word);
+    assert_int_equal(word->exchange, 4);
+    assert_non_null(strstr(word->text, "\"id\":8,\"error\":{\"code\":1503"));
+    merge_kit_word_free(word);
+    drop_all(&kit);
+    merge_kit_fini(&kit);
+}
+
+/* What was said before the merge was there is not lost. */
+static void test_takes_over_what_waits(void **state)
+{
+    struct hx_merge_options options = hx_merge_defaults();
+    const struct hx_merge_leg_options legs[] = {{HX_SPAN_LIT("a"), HX_SPAN_LIT("")}};
+    struct merge_kit kit;
+    struct hx_list before, after;
+
+    (void)state;
+    merge_kit_init(&kit, true, two, NULL);
+    hx_merge_free(kit.merge);
+    hx_list_init(&before);
+    hx_list_init(&after);
+    kit.outer.inbox = &before;
+    struct hx_peer_event *event = client_event(&kit, HX_PEER_MESSAGE, CALL("7", "x"));
+    hx_list_append(&before, &event->node);
+    options.leg_inbox = &kit.leg_inbox;
+    options.outer_inbox = &after;
+    options.rand = &kit.rand;
+    kit.merge = hx_merge_new(&options, &kit.outer, legs, 1);
+    kit.leg_count = 1;
+    assert_true(hx_list_is_empty(&before));
+    assert_true(hx_merge_take(&after));
+    assert_false(hx_merge_take(&after));
+    run(&kit, "one server without a prefix", "");
+    merge_kit_collect(&kit);
+    run(&kit, "one server without a prefix", "0 < " CALL("7", "x"));
+    assert_ptr_equal(hx_merge_of_leg(hx_merge_leg(kit.merge, 0)), kit.merge);
+    assert_null(hx_merge_of_leg(&kit.outer));
+    assert_ptr_equal(hx_merge_outer(kit.merge), &kit.outer);
+    merge_kit_fini(&kit);
+}
+
+#define HELLO                                                                                      \
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"     \
+    "\"2025-06-18\"}}"
+#define INITIALIZED "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"
+#define WELCOME                                                                                    \
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"2025-06-18\","                \
+    "\"capabilities\":{\"tools\":{},\"logging\":{}}}}"
+
+/* A client that goes on with a session of an earlier process: its words wait for the servers. */
+static void test_a_session_goes_on(void **state)
+{
+    struct merge_kit kit;
+
+    (void)state;
+    merge_kit_init(&kit, true, two, NULL);
+    hx_merge_resume(kit.merge, HX_SPAN_LIT(HELLO));
+    merge_kit_collect(&kit);
+    run(&kit, "resumed",
+        "0 < " HELLO "\n1 < " HELLO "\nc 3 " CALL("7", "web_x") "\nc 4 " CALL(
+            "8",
+            "web_x") "\nc gone 4\n0 > " WELCOME
+                     "\n1 > "
+                     "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1502,\"message\":\"no\"}}"
+                     "\n0 < " INITIALIZED "\n1 < " INITIALIZED
+                     "\n1 < {\"jsonrpc\":\"2.0\",\"id\":@1,"
+                     "\"method\":\"tools/list\",\"params\":{}}\n1 < " CALL("7", "x") "\n1 > " DONE(
+                         "7") "\nk 3 " DONE("7"));
+    merge_kit_fini(&kit);
+}
+
+static void test_a_stream_is_taken_up(void **state)
+{
+    struct merge_kit kit;
+    struct merge_kit_word *word;
+
+    (void)state;
+    begin(&kit, true, NULL, "2025-06-18");
+    merge_kit_client(&kit, HX_PEER_RESUME, 8, 0, "stream-x");
+    uint64_t exchange = open_exchange(&kit, 1);
+    assert_true(exchange != 0 && open_exchange(&kit, 0) != 0);
+    merge_kit_answer(&kit, 1, exchange, HX_SENDING_ANSWER, DONE("7"));
+    word = merge_kit_take(&kit.said);
+    assert_int_equal(word->exchange, 8);
+    assert_string_equal(word->text, DONE("7"));
+    merge_kit_word_free(word);
+    assert_int_equal(open_exchange(&kit, 0), 0); /* it was told that nobody waits */
+    drop_words(&kit.legs[1].open);
+
+    merge_kit_client(&kit, HX_PEER_RESUME, 9, 0, "stream-y");
+    for (size_t i = 0; i < 2; i++) {
+        struct hx_downstream *leg = hx_merge_leg(kit.merge, i);
+        assert_null(merge_kit_take(&kit.said));
+        leg->ops->settle(leg, open_exchange(&kit, i), HX_SETTLING_NO_STREAM);
+    }
+    word = merge_kit_take(&kit.said);
+    assert_int_equal(word->kind, MERGE_KIT_SETTLED);
+    assert_int_equal(word->exchange, 9);
+    merge_kit_word_free(word);
+    drop_all(&kit);
+    merge_kit_fini(&kit);
+}
+
+/* --- servers that take their time --- */
+
+static struct hx_mono test_now(void *arg)
+{
+    return *(struct hx_mono *)arg;
+}
+
+static void test_a_slow_server_comes_later(void **state)
+{
+    struct hx_mono now = {.ms = 1000};
+    struct hx_loop *loop = hx_loop_new(&(struct hx_loop_clock){.now = test_now, .arg = &now});
+    struct hx_merge_options options = hx_merge_defaults();
+    struct merge_kit kit;
+    struct merge_kit_word *word;
+
+    (void)state;
+    assert_non_null(loop);
+    options.loop = loop;
+    options.start_wait_ms = 500;
+    merge_kit_init(&kit, true, two, &options);
+    run(&kit, "begun", "c 1 " HELLO "\n0 < " HELLO "\n1 < " HELLO "\n0 > " WELCOME);
+    now.ms += 499;
+    assert_int_equal(hx_loop_run_once(loop, 0), 0);
+    assert_null(merge_kit_take(&kit.said));
+    now.ms += 1;
+    assert_int_equal(hx_loop_run_once(loop, 0), 0);
+    word = merge_kit_take(&kit.said);
+    assert_non_null(word);
+    assert_non_null(strstr(word->text, "Server \\\"web\\\"\\nIt is not available now"));
+    merge_kit_word_free(word);
+    run(&kit, "late",
+        "c 2 " INITIALIZED "\n0 < " INITIALIZED "\nk done 2\n"
+        "c 3 {\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"logging/setLevel\"}\n"
+        "0 < {\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"logging/setLevel\"}\n0 > " DONE(
+            "4") "\nk 3 " DONE("4") "\n1 > " WELCOME "\n1 < " INITIALIZED
+                                    "\n1 < "
+                                    "{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"logging/"
+                                    "setLevel\"}\n"
+                                    "k "
+                                    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/"
+                                    "list_changed\"}\n1 > " DONE("4") "\nc 5 " CALL(
+                                        "7", "web_x") "\n1 < " CALL("7", "x"));
+    merge_kit_fini(&kit);
+    hx_loop_free(loop);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stories),
+        cmocka_unit_test(test_fates_find_back),
+        cmocka_unit_test(test_what_goes_nowhere_is_not_sent),
+        cmocka_unit_test(test_what_is_used_here_is_written),
+        cmocka_unit_test(test_an_array_has_one_fate),
+        cmocka_unit_test(test_an_array_that_nobody_waits_for),
+        cmocka_unit_test(test_looks_at_the_client),
+        cmocka_unit_test(test_pipes_have_no_exchanges),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_the_key_header_travels),
+        cmocka_unit_test(test_oversize),
+        cmocka_unit_test(test_lists_are_bounded),
+        cmocka_unit_test(test_requests_are_bounded),
+        cmocka_unit_test(test_takes_over_what_waits),
+        cmocka_unit_test(test_a_session_goes_on),
+        cmocka_unit_test(test_a_stream_is_taken_up),
+        cmocka_unit_test(test_a_slow_server_comes_later),
     };
     if (argc != 2 || !story_book_read(&book, argv[1])) {
         fprintf(stderr, "usage: test_merge FILE.stories\n");
