@@ -170,39 +170,17 @@ static void tell_client(struct request *request)
     hx_buf_fini(&text);
 }
 
-/* The client has long said what it says after a handshake, and knows what may be there. */
-static void go_on(struct request *request)
-{
-    struct merge *merge = request->merge;
-
-    request_free(request);
-    for (int kind = 0; kind < LIST_KINDS; kind++)
-        merge->told[kind] = true;
-    (void)hx_buf_append_cstr(&merge->initialized,
-                             "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}");
-    for (size_t i = 0; i < merge->leg_count; i++) {
-        if (merge->legs[i].state != LEG_GREETED && merge->legs[i].state != LEG_UNFITTING)
-            leg_message_copy(&merge->legs[i], hx_buf_span(&merge->initialized));
-    }
-}
-
 static void finish(struct merge *merge)
 {
     struct request *request = merge->greeting;
-    bool is_resuming = merge->is_resuming;
 
     if (merge->start_limit != NULL)
         hx_loop_timer_clear(merge->start_limit);
     merge->greeting = NULL;
     agree(merge);
     keep_late(request);
-    if (is_resuming)
-        go_on(request);
-    else
-        tell_client(request);
+    tell_client(request);
     forget_welcomes(merge);
-    if (is_resuming)
-        merge_release_held(merge);
 }
 
 void greet_limit(struct merge *merge)
@@ -210,6 +188,17 @@ void greet_limit(struct merge *merge)
     merge->is_start_over = true;
     if (merge->greeting != NULL && is_any_ready(merge))
         finish(merge);
+}
+
+void greet_resumed(struct merge *merge, struct hx_span revision)
+{
+    if (is_date(revision))
+        memcpy(merge->agreed, revision.ptr, revision.len);
+    merge->era = hx_mcp_facts(hx_mcp_revision_parse(revision));
+    for (int kind = 0; kind < LIST_KINDS; kind++)
+        merge->told[kind] = true; /* more than it was told, perhaps; it asks for none of that */
+    (void)hx_buf_append_cstr(&merge->initialized,
+                             "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}");
 }
 
 /* --- answers --- */

@@ -196,10 +196,8 @@ struct merge {
     uint64_t taking; /* the exchange of the message in hand; 0 once something answers for it */
 
     const struct hx_mcp_facts *era;
-    struct request *greeting; /* initialize, not answered yet */
-    bool is_start_over;       /* servers have had their time to start */
-    bool is_resuming;
-    struct hx_list held;            /* struct hx_peer_event, while resuming */
+    struct request *greeting;       /* initialize, not answered yet */
+    bool is_start_over;             /* servers have had their time to start */
     char asked[MERGE_VERSION_SIZE]; /* the version that the client asked for; empty = none */
     char agreed[MERGE_VERSION_SIZE];
     struct hx_buf initialized; /* the client's notification; empty = not said yet */
@@ -244,8 +242,6 @@ void merge_tell_left_out(struct merge *merge, const struct leg *leg, struct hx_s
 void merge_drop(struct merge *merge);
 /* Every way in ends with this: what was read is needed no more. */
 void merge_rest(struct merge *merge);
-/* What the client said while servers were greeted anew. */
-void merge_release_held(struct merge *merge);
 
 /* leg.c: the engine's side, and what legs say. */
 extern const struct hx_downstream_ops leg_ops;
@@ -344,6 +340,8 @@ static inline uint64_t outer_tag(const struct leg *leg, uint64_t tag)
 void greet(struct request *request, const struct hx_rpc_msg *msg);
 /* Servers have had the time that they are given. */
 void greet_limit(struct merge *merge);
+/* The handshake was made with an earlier process. */
+void greet_resumed(struct merge *merge, struct hx_span revision);
 void greet_answered(struct ticket *ticket, struct hx_buf *line);
 void greet_lost(struct ticket *ticket);
 /* It takes part from now on; `is_new`: it has not been told yet what the client has said. */

@@ -106,7 +106,6 @@ struct hx_merge *hx_merge_new(const struct hx_merge_options *options, struct hx_
     hx_list_init(&merge->waiting);
     hx_list_init(&merge->batches);
     hx_list_init(&merge->receipts);
-    hx_list_init(&merge->held);
     hx_buf_init(&merge->initialized, options->message_max_bytes);
     hx_buf_init(&merge->level, options->message_max_bytes);
     hx_json_tape_init(&merge->tape);
@@ -138,10 +137,7 @@ void merge_drop(struct merge *merge)
         else
             request_free(request);
     }
-    while ((node = hx_list_take_first(&merge->held)) != NULL)
-        hx_peer_event_free(hx_container_of(node, struct hx_peer_event, node));
     merge->greeting = NULL;
-    merge->is_resuming = false;
     merge->learning = 0;
     memset(merge->is_learning, 0, sizeof merge->is_learning);
     if (merge->start_limit != NULL)
@@ -201,24 +197,9 @@ struct hx_merge *hx_merge_of_leg(struct hx_downstream *downstream)
     return hx_container_of(leg->merge, struct hx_merge, merge);
 }
 
-void hx_merge_resume(struct hx_merge *opaque, struct hx_span initialize)
+void hx_merge_resume(struct hx_merge *opaque, struct hx_span revision)
 {
-    struct merge *merge = &opaque->merge;
-    struct hx_rpc_msg msg;
-    struct hx_buf line;
-
-    hx_assert(merge->greeting == NULL);
-    hx_buf_init(&line, merge->options.message_max_bytes);
-    if (hx_buf_append_span(&line, initialize) == 0 &&
-        merge_read(merge, hx_buf_span(&line), &msg) == 0 && msg.kind == HX_RPC_REQUEST) {
-        struct request *request = request_new_own(merge, REQUEST_INITIALIZE);
-        request->message = line;
-        merge->is_resuming = true;
-        greet(request, &msg);
-    } else {
-        hx_buf_fini(&line);
-    }
-    merge_rest(merge);
+    greet_resumed(&opaque->merge, revision);
 }
 
 /* --- legs that are over --- */

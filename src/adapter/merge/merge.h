@@ -93,9 +93,9 @@ struct hx_downstream *hx_merge_outer(struct hx_merge *merge);
 /* The merge that this leg belongs to; NULL: it is no leg. */
 struct hx_merge *hx_merge_of_leg(struct hx_downstream *downstream);
 
-/* For a client that goes on with a session that an earlier process had: greets the servers with the
- * `initialize` that the client began it with. Its requests wait until that is done. */
-void hx_merge_resume(struct hx_merge *merge, struct hx_span initialize);
+/* For a client that goes on with a session of an earlier process, whose legs know what its
+ * handshake was (hx_session_options.initialize). `revision` is what the ledger kept of it. */
+void hx_merge_resume(struct hx_merge *merge, struct hx_span revision);
 
 /* Takes one event of the outer downstream; the event stays the caller's. */
 void hx_merge_event(struct hx_merge *merge, struct hx_peer_event *event);

@@ -23,12 +23,8 @@ static void take_fate(struct merge *merge, const struct hx_peer_event *event)
 
 static void exchange_gone(struct merge *merge, uint64_t exchange)
 {
-    hx_list_for_each_safe (node, &merge->held) {
-        struct hx_peer_event *event = hx_container_of(node, struct hx_peer_event, node);
-        if (event->exchange == exchange)
-            hx_peer_event_free(event);
-    }
     struct hx_list *node = merge->requests.next;
+
     while (exchange != 0 && node != &merge->requests) {
         struct request *request = hx_container_of(node, struct request, node);
         node = node->next;
@@ -43,46 +39,16 @@ static void exchange_gone(struct merge *merge, uint64_t exchange)
     }
 }
 
-/* The client's words wait until the servers have been greeted anew. */
-static void hold_back(struct merge *merge, struct hx_peer_event *event)
-{
-    struct hx_peer_event *held = hx_peer_event_new(event->type, event->generation);
-    struct hx_list node = held->node;
-
-    *held = *event;
-    held->node = node;
-    hx_list_init(&held->node);
-    hx_buf_init(&event->line, 0);
-    hx_buf_init(&event->stderr_tail, 0);
-    hx_buf_init(&event->challenge, 0);
-    hx_buf_init(&event->key, 0);
-    hx_list_append(&merge->held, &held->node);
-}
-
 static void take_words(struct merge *merge, struct hx_peer_event *event)
 {
     if (merge->is_gone)
         return;
-    if (merge->is_resuming)
-        hold_back(merge, event);
-    else if (event->type == HX_PEER_MESSAGE)
+    if (event->type == HX_PEER_MESSAGE)
         client_message(merge, event);
     else if (event->type == HX_PEER_OVERSIZE)
         client_oversize(merge, event);
     else
         resume_take(merge, event);
-}
-
-void merge_release_held(struct merge *merge)
-{
-    struct hx_list *node;
-
-    merge->is_resuming = false;
-    while (!merge->is_resuming && (node = hx_list_take_first(&merge->held)) != NULL) {
-        struct hx_peer_event *event = hx_container_of(node, struct hx_peer_event, node);
-        take_words(merge, event);
-        hx_peer_event_free(event);
-    }
 }
 
 void hx_merge_event(struct hx_merge *opaque, struct hx_peer_event *event)
