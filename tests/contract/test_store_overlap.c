@@ -9,6 +9,7 @@
  * The fault itself needs a race of microseconds inside SQLite, so that a sound file alone
  * would prove little; that the two never overlap is what our lock is for.
  */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -39,6 +40,7 @@ struct shared {
     _Atomic uint32_t overlaps;
     _Atomic uint32_t checkpoints;
     _Atomic uint32_t writers_left;
+    _Atomic uint32_t opened;            /* nobody begins before all are there */
     _Atomic uint32_t told[WRITERS + 1]; /* commits that were told to be done */
 };
 
@@ -66,6 +68,7 @@ static int shm_lock(sqlite3_file *file, int offset, int count, int flags)
     int code = real_methods->xShmLock(file, offset, count, flags);
     if (holder != NULL && (flags & SQLITE_SHM_LOCK) != 0 && code == SQLITE_OK) {
         atomic_store(holder, getpid());
+        (void)sched_yield(); /* let the others try just now */
         look(atomic_load(holder == &shared->writer ? &shared->checkpointer : &shared->writer));
     }
     return code;
@@ -124,6 +127,9 @@ static _Noreturn void child(struct world *world, unsigned number)
     struct hx_ledger ledger;
     open_ledger(world, &ledger, number);
     bool is_writer = number < WRITERS;
+    atomic_fetch_add(&shared->opened, 1);
+    while (atomic_load(&shared->opened) <= WRITERS)
+        (void)sched_yield();
     for (unsigned i = 0; is_writer ? i < COMMITS : atomic_load(&shared->writers_left) > 0; i++) {
         /* The mover writes too: each of the two is then both. */
         if (write_one(&ledger))
