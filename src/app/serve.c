@@ -238,9 +238,12 @@ static void turn_until_done(struct serve *serve)
             had_any = hx_http_front_turn(serve->front);
             had_any |= serve_take_front(serve);
             had_any |= !hx_list_is_empty(&serve->peer_inbox);
+            go_on_draining(serve);
             wait_ms = hx_gateway_turn(serve->gateway);
         }
-        go_on_draining(serve);
+        /* What these turns have finished is nothing to wait for. */
+        if (hx_gateway_is_done(serve->gateway))
+            return;
         if (hx_loop_run_once(serve->loop, had_any ? 0 : wait_ms) < 0)
             return;
     }
