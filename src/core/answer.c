@@ -203,6 +203,17 @@ const char *hx_answer_name(enum hx_answer answer)
     return answer_names[answer];
 }
 
+bool hx_answer_parse(struct hx_span text, enum hx_answer *ret_answer)
+{
+    for (int i = 0; i < HX_ANSWER_COUNT; i++) {
+        if (hx_span_eq_cstr(text, answer_names[i])) {
+            *ret_answer = (enum hx_answer)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *hx_counter_name(enum hx_counter counter)
 {
     return counter_names[counter];

@@ -166,6 +166,7 @@ const char *hx_op_phase_name(enum hx_op_phase phase);
 const char *hx_event_name(enum hx_event_type type);
 const char *hx_effect_name(enum hx_effect_type type);
 const char *hx_answer_name(enum hx_answer answer);
+bool hx_answer_parse(struct hx_span text, enum hx_answer *ret_answer);
 const char *hx_counter_name(enum hx_counter counter);
 
 #endif

@@ -94,3 +94,35 @@ bool hx_absence_is_provable(const struct hx_record *record, const struct hx_fact
                           contract->in_flight_bound_ms + contract->visibility_lag_ms,
                           HX_ACROSS_STARTS_AGAIN);
 }
+
+enum hx_inner hx_inner_verdict(enum hx_answer code, bool is_first)
+{
+    switch (code) {
+    case HX_ANSWER_BUSY:
+    case HX_ANSWER_APPROVAL_REQUIRED:
+    case HX_ANSWER_INPUT_REQUIRED:
+    case HX_ANSWER_CANCEL_IN_DOUBT:
+        return HX_INNER_POLL;
+    case HX_ANSWER_OUTCOME_UNKNOWN:
+    case HX_ANSWER_KEY_EXPIRED:
+    case HX_ANSWER_KEY_CONFLICT:
+        return HX_INNER_UNKNOWN;
+    case HX_ANSWER_FAILED:
+    case HX_ANSWER_CANCELLED:
+    case HX_ANSWER_KEY_INVALID:
+    case HX_ANSWER_KEY_REQUIRED:
+    case HX_ANSWER_REPEAT_SUSPECTED:
+        return HX_INNER_REFUSED;
+    case HX_ANSWER_UPSTREAM_UNAVAILABLE:
+    case HX_ANSWER_LEDGER_UNAVAILABLE:
+        return is_first ? HX_INNER_UNAVAILABLE : HX_INNER_POLL;
+    case HX_ANSWER_RESULT_UNAVAILABLE:
+        return HX_INNER_GONE;
+    case HX_ANSWER_OUTCOME:
+    case HX_ANSWER_DONE:
+    case HX_ANSWER_NOT_APPLIED:
+    case HX_ANSWER_COUNT:
+        return HX_INNER_OUTCOME;
+    }
+    return HX_INNER_OUTCOME;
+}

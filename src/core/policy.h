@@ -27,4 +27,18 @@ bool hx_is_due(const struct hx_record *record, const struct hx_now *now);
 bool hx_absence_is_provable(const struct hx_record *record, const struct hx_facts *facts,
                             const struct hx_now *now);
 
+/* What an answer in our own words says when it comes from an upstream that is such a gateway too
+ * (it has advertised the extension): about the attempt whose effect key was its key. */
+enum hx_inner {
+    HX_INNER_OUTCOME,     /* the tool's own answer */
+    HX_INNER_POLL,        /* not over: the attempt stays open, the same key is asked again */
+    HX_INNER_UNKNOWN,     /* it does not know either */
+    HX_INNER_REFUSED,     /* nothing happened, and nothing will under this key */
+    HX_INNER_UNAVAILABLE, /* nothing happened yet, later may do */
+    HX_INNER_GONE         /* it happened; what it answered is kept no more */
+};
+/* `is_first`: nothing was ever heard for this key before, so that what sends nothing now has sent
+ * nothing at all. */
+enum hx_inner hx_inner_verdict(enum hx_answer code, bool is_first);
+
 #endif

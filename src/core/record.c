@@ -45,6 +45,7 @@ static const char *const reason_names[] = {
     [HX_REASON_RESTORED_COPY] = "restored_copy",
     [HX_REASON_ROUND_EXPIRED] = "round_expired",
     [HX_REASON_RETENTION] = "retention",
+    [HX_REASON_INNER_UNKNOWN] = "inner_unknown",
 };
 
 static const char *const delivery_names[] = {"not_ready", "pending", "sent", "lost",

@@ -125,6 +125,7 @@ enum hx_reason {
     HX_REASON_RESTORED_COPY,
     HX_REASON_ROUND_EXPIRED,
     HX_REASON_RETENTION,
+    HX_REASON_INNER_UNKNOWN, /* the upstream is a gateway too, and says that it does not know */
     HX_REASON_COUNT
 };
 

@@ -133,6 +133,11 @@ static void take_request(struct hx_session *session, const struct hx_rpc_msg *ms
         take_call(session, msg, line, batch);
         return;
     }
+    if (method == HX_MCP_HAPAX_GET) {
+        struct hx_span params = msg->params;
+        hx_operations_get(hx_request_new(session, HX_REQUEST_PASS, msg, line, batch), params);
+        return;
+    }
     enum hx_request_kind kind = HX_REQUEST_PASS;
     if (method == HX_MCP_INITIALIZE) {
         kind = HX_REQUEST_INITIALIZE;

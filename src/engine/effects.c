@@ -34,6 +34,8 @@ static void persist(struct hx_work *work)
         work->generation = link->generation;
     HX_CRASH_POINT("persist-asked");
     hx_store_submit_for_work(work, request);
+    if (is_claim && link != NULL && link->has_operations)
+        hx_ladder_keep_inner(work); /* in the same commit: whoever is asked later stands there */
 }
 
 /* Only where the store did not write the mark together with the claim. */
@@ -114,6 +116,8 @@ static int write_request(struct hx_work *work, const struct hx_route *route, str
     snprintf(token, sizeof(token), "\"hx-%s-%s\"", gateway->token_secret, id);
     hx_id_format(&work->op.durable.effect_key, effect_key);
     bool is_keyed = work->op.durable.contract.tool_class == HX_CLASS_KEYED;
+    bool has_place = !hx_span_is_absent(rules->effect_key_argument) ||
+                     !hx_span_is_absent(rules->effect_key_meta) || rules->is_effect_key_param;
     struct hx_rewrite_call change = {
         .id = hx_span_cstr(id),
         .drop_hapax_meta = true,
@@ -131,6 +135,11 @@ static int write_request(struct hx_work *work, const struct hx_route *route, str
         change.effect_key_meta = rules->effect_key_meta;
         change.effect_key_param = rules->is_effect_key_param;
     }
+    /* A gateway of our kind knows keys by this name, whatever the tool behind it takes. */
+    if (work->is_inner && !(is_keyed && has_place)) {
+        change.effect_key = hx_span_cstr(effect_key);
+        change.effect_key_meta = HX_SPAN_LIT(HX_MCP_META_KEY);
+    }
     return hx_rewrite_call(&gateway->rewrite, hx_buf_span(&work->message), &change, line);
 }
 
@@ -144,6 +153,28 @@ static void arm_limits(struct hx_work *work)
     if (limit_ms > 0)
         hx_timer_arm(&gateway->timers, &work->limit, hx_mono_after(gateway->now.mono, limit_ms));
     hx_work_heard(work);
+}
+
+bool hx_work_put_on_wire(struct hx_work *work, struct hx_link *link)
+{
+    struct hx_buf line;
+    struct hx_route *route = hx_route_new(link, HX_ROUTE_WORK);
+    hx_buf_init(&line, work->gateway->options.message_max + 4096);
+    if (!prepare_message(work) || write_request(work, route, &line) != 0) {
+        hx_buf_fini(&line);
+        hx_route_free(route);
+        return false;
+    }
+    route->work = work;
+    if (work->route != NULL)
+        work->route->work = NULL;
+    work->route = route;
+    work->is_cancel_forwarded = false;
+    arm_limits(work);
+    HX_CRASH_POINT("marked-not-sent");
+    hx_link_send(link, &line, route->id);
+    hx_buf_fini(&line);
+    return true;
 }
 
 void hx_work_send_now(struct hx_work *work)
@@ -163,25 +194,12 @@ void hx_work_send_now(struct hx_work *work)
     }
     work->is_send_waiting = false;
     work->search = HX_SEARCH_NONE;
-    struct hx_buf line;
-    struct hx_route *route = hx_route_new(link, HX_ROUTE_WORK);
-    hx_buf_init(&line, gateway->options.message_max + 4096);
-    if (!prepare_message(work) || write_request(work, route, &line) != 0) {
-        hx_buf_fini(&line);
-        hx_route_free(route);
+    work->is_inner = link->has_operations;
+    work->has_polled = false;
+    if (!hx_work_put_on_wire(work, link)) {
         hx_tell(gateway, HX_TELL_ERROR, "request_unwritable", "tool=%s", work->tool->name);
         hx_work_event(work, HX_EV_NOT_SENT);
-        return;
     }
-    route->work = work;
-    if (work->route != NULL)
-        work->route->work = NULL;
-    work->route = route;
-    work->is_cancel_forwarded = false;
-    arm_limits(work);
-    HX_CRASH_POINT("marked-not-sent");
-    hx_link_send(link, &line, route->id);
-    hx_buf_fini(&line);
 }
 
 static void defer(struct hx_work *work, const struct hx_event *event, struct hx_call *call)
@@ -386,6 +404,8 @@ void hx_effect_run(struct hx_work *work, const struct hx_effect *effect,
         hx_work_cancel_upstream(work);
         return;
     case HX_DO_LADDER:
+        if (event->type == HX_EV_CALL && !hx_ladder_is_climbed(work))
+            work->search = HX_SEARCH_NONE; /* a caller wakes it: he may bring a link with him */
         hx_ladder_begin(work);
         return;
     case HX_DO_ASK_PERSON:

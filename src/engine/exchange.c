@@ -51,8 +51,10 @@ void hx_exchange_not_sent(struct hx_link *link, const struct hx_peer_event *even
     struct hx_route_end end = hx_route_take(route);
     if (end.kind == HX_ROUTE_HANDSHAKE)
         greeting_failed(link);
-    else if (end.work != NULL && end.work->search == HX_SEARCH_LISTENING)
+    else if (end.work != NULL && hx_ladder_has_route(end.work))
         hx_ladder_over(end.work);
+    else if (end.work != NULL && end.work->has_polled)
+        hx_work_lost(end.work, HX_REASON_TRANSPORT_LOST, true); /* an earlier one had left */
     else if (end.work != NULL)
         hx_work_event(end.work, HX_EV_NOT_SENT);
     else if (end.request != NULL)
@@ -67,7 +69,7 @@ void hx_exchange_answer_lost(struct hx_link *link, const struct hx_peer_event *e
         return;
     struct hx_route_end end = hx_route_take(route);
     bool is_unreadable = event->loss == HX_PEER_LOSS_UNREADABLE;
-    bool is_listening = end.work != NULL && end.work->search == HX_SEARCH_LISTENING;
+    bool is_listening = end.work != NULL && hx_ladder_has_route(end.work);
     /* The transport has tried by itself to take the stream up, as long as there was one. */
     if (end.work != NULL && !is_listening && event->loss != HX_PEER_LOSS_STOPPED)
         end.work->search = HX_SEARCH_OVER;
@@ -97,6 +99,11 @@ static void refuse_callers(struct hx_work *work, const struct hx_peer_event *eve
 
 static void work_rejected(struct hx_work *work, const struct hx_peer_event *event)
 {
+    if (work->has_polled) {
+        /* Only this question was refused; what the first one began goes on. */
+        hx_work_lost(work, HX_REASON_TRANSPORT_LOST, true);
+        return;
+    }
     bool may_go_on = event->status == STATUS_NOT_FOUND || event->status == STATUS_TOO_MANY;
     if (!may_go_on)
         refuse_callers(work, event);
@@ -117,7 +124,7 @@ void hx_exchange_rejected(struct hx_link *link, const struct hx_peer_event *even
     bool is_session_lost = event->status == STATUS_NOT_FOUND;
     if (end.kind == HX_ROUTE_HANDSHAKE)
         greeting_failed(link);
-    else if (end.work != NULL && end.work->search == HX_SEARCH_LISTENING)
+    else if (end.work != NULL && hx_ladder_has_route(end.work))
         hx_ladder_over(end.work);
     else if (end.work != NULL)
         work_rejected(end.work, event);

@@ -70,6 +70,8 @@ void hx_link_greeted(struct hx_link *link, const struct hx_rpc_msg *answer)
         link->upstream->ops->stop(link->upstream);
         return;
     }
+    struct hx_mcp_initialize_result result;
+    hx_link_learn_server(link, answer, &result);
     keep_welcome(link, answer);
     send_copy(link, &link->hello.initialized);
     send_quiet(link, &link->hello.level);
@@ -103,7 +105,10 @@ void hx_link_answer_initialize(struct hx_link *link, struct hx_request *request)
                                       &gateway->arena, &result) == 0;
     struct hx_span revision =
         is_good ? common_revision(session, hx_mcp_facts(result.revision)->name) : HX_SPAN_NONE;
-    const struct hx_rewrite_initialize change = {.id = request->raw_id, .revision = revision};
+    const struct hx_rewrite_initialize change = {.id = request->raw_id,
+                                                 .operations_extension =
+                                                     HX_SPAN_LIT(HX_OPERATIONS_EXTENSION),
+                                                 .revision = revision};
     if (!is_good ||
         hx_rewrite_initialize_result(&gateway->rewrite, welcome.raw, &change, &line) != 0) {
         hx_buf_fini(&line);

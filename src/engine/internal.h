@@ -115,6 +115,9 @@ void hx_store_submit_for_note(struct hx_gateway *gateway, struct hx_delivery_not
 /* Tries again, in a while, what the ledger did not take. */
 void hx_store_try_again(struct hx_gateway *gateway);
 void hx_store_forget_call(struct hx_call *call);
+/* A question that is itself answered from the ledger. */
+void hx_store_submit_for_request(struct hx_request *request, struct hx_store_request *store);
+void hx_store_forget_request(struct hx_request *request);
 /* For what the ledger keeps of a session: see kept.c. */
 void hx_store_submit_kept(struct hx_session *session, uint64_t exchange,
                           struct hx_store_request *request);

@@ -161,8 +161,7 @@ static struct hx_request *request_on(struct hx_session *session, uint64_t exchan
     return NULL;
 }
 
-/* Everybody is judged anew: that he could ask once does not say that he may now. */
-static bool may_have(const struct hx_session *session, const struct hx_record *record)
+bool hx_session_may_have(const struct hx_session *session, const struct hx_record *record)
 {
     return hx_span_eq(record->tenant, session->options.tenant) &&
            hx_span_eq(record->principal, session->options.principal) &&
@@ -177,7 +176,8 @@ static void operation_found(struct hx_session *session, uint64_t exchange,
         return; /* its client has left again */
     const struct hx_record *record = done->record_count > 0 ? &done->records[0].record : NULL;
     bool is_good = done->result == HX_STORE_DONE && record != NULL &&
-                   hx_is_row_sound(session->gateway, record) && may_have(session, record);
+                   hx_is_row_sound(session->gateway, record) &&
+                   hx_session_may_have(session, record);
     if (is_good) {
         hx_intake_resume(request, record);
         return;

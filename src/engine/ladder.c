@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The recovery ladder of an operation whose outcome is unknown, as far as it needs no contract: a
- * stream of the upstream that can be taken up again, by this process or by one after the one that
- * died. A request is never sent for it, so whatever it brings is evidence and nothing else.
+ * durable handle of the upstream's. That is a stream which can be taken up again, by this process
+ * or by one after the one that died, or a gateway of our kind which can be asked. The request is
+ * never sent again for it, so whatever it brings is evidence and nothing else.
  *
- *     LADDER ──► is there a resume point? ──► a link that listens ──► the answer: late evidence
- *                     └─ no                      └─ given up
- *                          └────────────────────────┴──► whoever waits is asked, or told "unknown"
+ *     LADDER ──► is there a handle? ──► a link for it ──► listen, or ask ──► late evidence
+ *                     │ no                 │ none            │ nothing
+ *                     └────────────────────┴─────────────────┴──► whoever waits is asked, or told
+ *                                                                 "unknown"
  */
 #include "engine/internal.h"
+
+/* The handle of an attempt that went to a gateway of our kind: it can be asked under our key. */
+static const struct hx_span inner_handle = HX_SPAN_INIT("hapax/operations");
 
 /* NULL: the operation is another server's, which is not here. */
 static struct hx_server *server_of(const struct hx_work *work)
@@ -17,11 +22,15 @@ static struct hx_server *server_of(const struct hx_work *work)
     return hx_span_eq(server->options.name, work->op.durable.server) ? server : NULL;
 }
 
+bool hx_ladder_has_route(const struct hx_work *work)
+{
+    return work->search == HX_SEARCH_LISTENING || work->search == HX_SEARCH_ASKING;
+}
+
 void hx_ladder_begin(struct hx_work *work)
 {
-    const struct hx_server *server = server_of(work);
-    bool is_possible = server != NULL && server->options.is_remote && work->route == NULL &&
-                       !work->gateway->is_draining;
+    bool is_possible =
+        server_of(work) != NULL && work->route == NULL && !work->gateway->is_draining;
     if (work->search != HX_SEARCH_NONE)
         return;
     work->search = HX_SEARCH_OVER;
@@ -42,61 +51,95 @@ void hx_ladder_over(struct hx_work *work)
 {
     struct hx_server *server = server_of(work);
     work->search = HX_SEARCH_OVER;
-    if (server != NULL && work->link == server->listener)
+    if (server != NULL && work->link != NULL && work->link == server->listener)
         hx_work_use_link(work, NULL);
     hx_work_look_again_later(work);
     if (work->op.phase == HX_PHASE_IDLE && work->op.durable.state == HX_OP_UNKNOWN)
         hx_work_ask_person(work);
 }
 
-static void note_listening(struct hx_work *work)
+static void note_step(struct hx_work *work, const char *step)
 {
     struct hx_buf note;
     char when[HX_TIME_TEXT_SIZE];
     hx_wall_format(work->gateway->now.wall, when);
     hx_buf_init(&note, HX_STORE_NOTE_MAX);
-    (void)hx_buf_printf(&note, "{\"at\":\"%s\",\"what\":\"evidence\",\"step\":\"stream taken up\"}",
-                        when);
+    (void)hx_buf_printf(&note, "{\"at\":\"%s\",\"what\":\"evidence\",\"step\":\"%s\"}", when, step);
     if (hx_buf_ok(&note))
         hx_store_note(work->gateway, &work->op.durable.id, hx_buf_span(&note));
     hx_buf_fini(&note);
 }
 
-void hx_ladder_listen(struct hx_work *work)
+static void listen_to(struct hx_work *work)
 {
     struct hx_link *link = work->link;
     struct hx_route *route = hx_route_new(link, HX_ROUTE_WORK);
     route->work = work;
     work->route = route;
     work->search = HX_SEARCH_LISTENING;
-    note_listening(work);
-    link->upstream->ops->resume(link->upstream, work->resume_text, route->id);
+    note_step(work, "stream taken up");
+    link->upstream->ops->resume(link->upstream, work->handle, route->id);
+}
+
+void hx_ladder_go_on(struct hx_work *work)
+{
+    if (!hx_span_eq(work->handle, inner_handle)) {
+        listen_to(work);
+        return;
+    }
+    work->search = HX_SEARCH_ASKING;
+    if (hx_inner_ask(work))
+        note_step(work, "inner gateway asked");
+    else
+        hx_ladder_over(work);
+}
+
+/* An inner gateway is asked over a link on which somebody speaks: it knows us by that. */
+static struct hx_link *link_to_ask(const struct hx_work *work, const struct hx_server *server)
+{
+    struct hx_list *first = hx_list_first(&work->calls);
+    return first ? hx_container_of(first, struct hx_call, node)->session->link : server->house;
 }
 
 void hx_ladder_found(struct hx_work *work, struct hx_store_request *done)
 {
     struct hx_server *server = server_of(work);
     bool is_wanted = work->op.durable.state == HX_OP_UNKNOWN && work->route == NULL;
-    struct hx_link *link =
-        is_wanted && done->result == HX_STORE_DONE ? hx_link_listener(server) : NULL;
+    struct hx_link *link = NULL;
+    if (is_wanted && done->result == HX_STORE_DONE) {
+        work->handle = hx_work_keep_span(work, done->resume.text);
+        link = hx_span_eq(work->handle, inner_handle) ? link_to_ask(work, server)
+               : server->options.is_remote            ? hx_link_listener(server)
+                                                      : NULL;
+    }
     if (link == NULL) {
         hx_ladder_over(work);
         return;
     }
-    work->resume_text = hx_work_keep_span(work, done->resume.text);
     hx_work_use_link(work, link);
     work->search = HX_SEARCH_STARTING;
     if (hx_link_want(link))
-        hx_ladder_listen(work);
+        hx_ladder_go_on(work);
 }
 
-void hx_ladder_keep_point(struct hx_work *work, struct hx_span text)
+static struct hx_store_request *make_put(struct hx_work *work, uint32_t attempt,
+                                         struct hx_span text)
 {
     struct hx_store_request *put = hx_store_make(work->gateway, HX_STORE_RESUME_PUT);
     put->resume = (struct hx_store_resume){
         .op = work->op.durable.id,
-        .attempt = work->op.durable.attempt.number,
+        .attempt = attempt,
         .text = hx_arena_dup(&put->arena, text),
     };
-    hx_store_submit_quiet(work->gateway, put);
+    return put;
+}
+
+void hx_ladder_keep_inner(struct hx_work *work)
+{
+    hx_store_submit_now(work->gateway, make_put(work, work->op.next.attempt.number, inner_handle));
+}
+
+void hx_ladder_keep_point(struct hx_work *work, struct hx_span text)
+{
+    hx_store_submit_quiet(work->gateway, make_put(work, work->op.durable.attempt.number, text));
 }

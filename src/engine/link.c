@@ -248,6 +248,13 @@ static void on_fate(struct hx_link *link, const struct hx_peer_event *event)
             hx_route_free(route);
         return;
     }
+    if (work->has_polled) {
+        if (event->type != HX_PEER_NOT_SENT)
+            return;
+        hx_route_free(route);
+        hx_work_lost(work, HX_REASON_TRANSPORT_LOST, true); /* an earlier one had left */
+        return;
+    }
     if (event->type == HX_PEER_FIRST_BYTE) {
         HX_CRASH_POINT("first-byte-left");
         hx_work_event(work, HX_EV_FIRST_BYTE);

@@ -59,7 +59,13 @@ struct hx_hello {
     struct hx_list subscriptions; /* struct hx_subscription */
 };
 
-enum hx_route_kind { HX_ROUTE_REQUEST, HX_ROUTE_WORK, HX_ROUTE_HANDSHAKE, HX_ROUTE_QUIET };
+enum hx_route_kind {
+    HX_ROUTE_REQUEST,
+    HX_ROUTE_WORK,
+    HX_ROUTE_QUERY, /* about an operation, to a gateway of our kind */
+    HX_ROUTE_HANDSHAKE,
+    HX_ROUTE_QUIET
+};
 
 struct hx_route {
     struct hx_map_node by_id;
@@ -101,6 +107,7 @@ struct hx_link {
     bool is_leaving;      /* nobody calls over it any more: it ends with its last attempt */
     bool must_greet;      /* also the first process: no client will */
     uint64_t speaking;    /* the request on whose exchange the message in hand came; 0 = none */
+    bool has_operations;  /* the server is a gateway of our kind */
     bool has_answer;      /* and it is the answer to that request */
     uint32_t server_asks; /* of a person, on behalf of the server: clocks stand still */
 
@@ -213,6 +220,9 @@ void hx_link_fail_waiting(struct hx_link *link);
 /* greeting.c: our own handshake. */
 void hx_link_greet(struct hx_link *link);
 void hx_link_greeted(struct hx_link *link, const struct hx_rpc_msg *answer);
+/* Reads what the server says of itself in answer to any handshake. */
+void hx_link_learn_server(struct hx_link *link, const struct hx_rpc_msg *msg,
+                          struct hx_mcp_initialize_result *ret_result);
 /* Answers the client's `initialize` with what the server said to ours. */
 void hx_link_answer_initialize(struct hx_link *link, struct hx_request *request);
 
@@ -228,6 +238,9 @@ void hx_upstream_failed_request(struct hx_link *link, struct hx_request *request
 
 /* outcome.c: what its tools answer. The route ends; takes the content of `line` when it is kept. */
 void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line);
+/* Its answer by another way than that of its attempt. Takes the content of `line`. */
+void hx_outcome_evidence(struct hx_work *work, struct hx_span bytes, bool is_error,
+                         struct hx_buf *line);
 void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event);
 
 /* tools.c: what we know of the server's tools. */

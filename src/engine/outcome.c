@@ -43,12 +43,11 @@ static const struct hx_no_effect_rule *find_no_effect(const struct hx_tool *tool
     return NULL;
 }
 
-static struct hx_outcome make_outcome(struct hx_gateway *gateway, const struct hx_rpc_msg *msg,
-                                      bool is_error, uint64_t result_max)
+static struct hx_outcome make_outcome(struct hx_gateway *gateway, enum hx_outcome_kind kind,
+                                      struct hx_span bytes, bool is_error, uint64_t result_max)
 {
-    struct hx_span bytes = msg->kind == HX_RPC_RESULT ? msg->result : msg->error;
     struct hx_outcome outcome = {
-        .kind = msg->kind == HX_RPC_RESULT ? HX_OUTCOME_RESULT : HX_OUTCOME_ERROR,
+        .kind = kind,
         .is_error = is_error,
         .size = bytes.len,
         .bytes = bytes,
@@ -72,6 +71,27 @@ static void url_wanted(struct hx_work *work, const struct hx_rpc_msg *msg)
         hx_call_answer_error(call, msg->error);
     }
     struct hx_event event = hx_work_make_event(work, HX_EV_REFUSED_TRANSIENT);
+    hx_work_step(work, &event, NULL);
+}
+
+/* The outcome's bytes are in this line, so the work keeps it; and keeps the ones before, since a
+ * second attempt may answer while the first one's answer is what the ledger is being told. */
+static void keep_line(struct hx_work *work, struct hx_buf *line)
+{
+    struct hx_reply *reply = hx_new(struct hx_reply);
+    reply->line = *line;
+    hx_list_append(&work->replies, &reply->node);
+    hx_buf_init(line, line->len_max);
+}
+
+void hx_outcome_evidence(struct hx_work *work, struct hx_span bytes, bool is_error,
+                         struct hx_buf *line)
+{
+    struct hx_event event = hx_work_make_event(work, HX_EV_EVIDENCE);
+    event.outcome = make_outcome(work->gateway, is_error ? HX_OUTCOME_ERROR : HX_OUTCOME_RESULT,
+                                 bytes, is_error, work->tool->rules.result_max);
+    keep_line(work, line);
+    work->search = HX_SEARCH_OVER;
     hx_work_step(work, &event, NULL);
 }
 
@@ -107,6 +127,13 @@ void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struc
         hx_work_lost(work, HX_REASON_UNREADABLE_REPLY, false);
         return;
     }
+    struct hx_outcome outcome = msg->kind == HX_RPC_RESULT
+                                    ? make_outcome(gateway, HX_OUTCOME_RESULT, msg->result,
+                                                   is_error, work->tool->rules.result_max)
+                                    : make_outcome(gateway, HX_OUTCOME_ERROR, msg->error, is_error,
+                                                   work->tool->rules.result_max);
+    if (hx_inner_take(work, &result, &error, &outcome))
+        return;
     const struct hx_no_effect_rule *rule =
         is_error ? find_no_effect(work->tool, error.has_code, error.code, text) : NULL;
     struct hx_event event = hx_work_make_event(work, HX_EV_REPLY);
@@ -114,15 +141,10 @@ void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struc
         event.type = rule->is_transient ? HX_EV_REFUSED_TRANSIENT : HX_EV_REFUSED_FINAL;
     if (rule != NULL && rule->is_transient)
         event.not_before_ms = HX_REFUSED_WAIT_MS;
-    event.outcome = make_outcome(gateway, msg, is_error, work->tool->rules.result_max);
+    event.outcome = outcome;
     event.reason = HX_REASON_ANSWERED;
-    /* The outcome's bytes are in this line, so the work keeps it; and keeps the ones before, since
-     * a second attempt may answer while the first one's answer is what the ledger is being told. */
-    struct hx_reply *reply = hx_new(struct hx_reply);
-    reply->line = *line;
-    hx_list_append(&work->replies, &reply->node);
+    keep_line(work, line);
     HX_CRASH_POINT("reply-not-stored");
-    hx_buf_init(line, line->len_max);
     hx_work_step(work, &event, NULL);
 }
 

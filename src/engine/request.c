@@ -61,6 +61,8 @@ void hx_request_free(struct hx_request *request)
     hx_buf_fini(&request->message);
     hx_buf_fini(&request->id_key);
     hx_buf_fini(&request->kept_line);
+    hx_store_forget_request(request);
+    request->found = hx_store_request_free(request->found);
     hx_free(request);
     hx_link_stir(session->link);
     if (batch != NULL) {

@@ -66,6 +66,8 @@ struct hx_request {
     bool may_resend;       /* reading it twice harms nobody */
     bool was_sent;         /* to some process, once at least */
     bool was_resent;
+    struct hx_store_request *ticket; /* under way for it, or NULL */
+    struct hx_store_request *found;  /* owned; the row that its answer is about */
     struct hx_buf kept_line;  /* INITIALIZE: its answer, until the session stands in the ledger */
     struct hx_list wait_node; /* link->waiting_requests, while the upstream is not ready */
 };
@@ -152,6 +154,12 @@ struct hx_session {
 /* Reads what the client said of itself in its `initialize`. */
 void hx_session_learn_client(struct hx_session *session, struct hx_span params);
 
+/* operations.c: questions about operations. */
+#define HX_OPERATIONS_EXTENSION "{\"get\":{}}"
+void hx_operations_get(struct hx_request *request, struct hx_span params);
+/* Takes `done`. */
+void hx_operations_found(struct hx_request *request, struct hx_store_request *done);
+
 /* kept.c: what the ledger keeps of it, and of its streams. */
 /* Takes the answer to its `initialize`, and sends it when the session is kept. */
 void hx_session_keep(struct hx_request *request, struct hx_buf *line);
@@ -160,6 +168,8 @@ void hx_session_touch(struct hx_session *session);
 void hx_session_forget_kept(struct hx_session *session);
 /* The answer to this call, which has an operation, can be asked for again from now on. */
 void hx_stream_keep(struct hx_call *call);
+/* Everybody is judged anew: that he could ask once does not say that he may now. */
+bool hx_session_may_have(const struct hx_session *session, const struct hx_record *record);
 /* Somebody asks for the answer that was to come on the stream of this name. */
 void hx_stream_resume(struct hx_session *session, uint64_t exchange, struct hx_span name);
 /* `found` of hx_gateway_find_session comes here too. Takes the request. */

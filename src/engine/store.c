@@ -16,12 +16,14 @@ struct ticket {
         FOR_SWEEP,
         FOR_QUIET,
         FOR_NOTE,
+        FOR_REQUEST,
         FOR_KEPT,
         FOR_FINDER
     } kind;
     struct hx_work *work;
     struct hx_call *call;
     struct hx_delivery_note *note;
+    struct hx_request *request; /* FOR_REQUEST */
     struct hx_session *session; /* FOR_KEPT */
     uint64_t exchange;          /* FOR_KEPT; FOR_FINDER: the finder's ticket */
     hx_session_found *found;    /* FOR_FINDER */
@@ -249,6 +251,25 @@ static void note_done(struct hx_gateway *gateway, struct hx_store_request *done)
     hx_store_request_free(done);
 }
 
+void hx_store_submit_for_request(struct hx_request *request, struct hx_store_request *store)
+{
+    struct ticket *ticket = store->context;
+    ticket->kind = FOR_REQUEST;
+    ticket->request = request;
+    hx_assert(request->ticket == NULL);
+    request->ticket = store;
+    submit(request->session->gateway, store);
+}
+
+void hx_store_forget_request(struct hx_request *request)
+{
+    if (request->ticket == NULL)
+        return;
+    struct ticket *ticket = request->ticket->context;
+    ticket->kind = FOR_NOBODY;
+    request->ticket = NULL;
+}
+
 void hx_store_submit_kept(struct hx_session *session, uint64_t exchange,
                           struct hx_store_request *request)
 {
@@ -342,6 +363,10 @@ void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done
         return;
     case FOR_CALL:
         give_to_call(copy.call, done);
+        return;
+    case FOR_REQUEST:
+        copy.request->ticket = NULL;
+        hx_operations_found(copy.request, done);
         return;
     case FOR_KEPT:
         hx_kept_done(copy.session, copy.exchange, done);

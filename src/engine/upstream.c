@@ -28,13 +28,20 @@ void hx_upstream_failed_request(struct hx_link *link, struct hx_request *request
     hx_buf_fini(&text);
 }
 
+void hx_link_learn_server(struct hx_link *link, const struct hx_rpc_msg *msg,
+                          struct hx_mcp_initialize_result *ret_result)
+{
+    struct hx_gateway *gateway = link->gateway;
+    if (hx_mcp_initialize_result_read(&gateway->scratch, msg->result, &gateway->part_limits,
+                                      &gateway->arena, ret_result) < 0)
+        *ret_result = (struct hx_mcp_initialize_result){0};
+    link->has_operations = ret_result->has_operations_extension;
+}
+
 static void learn_server(struct hx_session *session, const struct hx_rpc_msg *msg)
 {
-    struct hx_gateway *gateway = session->gateway;
     struct hx_mcp_initialize_result result;
-    if (hx_mcp_initialize_result_read(&gateway->scratch, msg->result, &gateway->part_limits,
-                                      &gateway->arena, &result) < 0)
-        return;
+    hx_link_learn_server(session->link, msg, &result);
     session->era = hx_mcp_facts(result.revision);
 }
 
@@ -43,7 +50,8 @@ static int rewrite_answer(struct hx_link *link, const struct hx_request *request
 {
     if (msg->kind == HX_RPC_RESULT && request->kind == HX_REQUEST_INITIALIZE) {
         learn_server(request->session, msg);
-        const struct hx_rewrite_initialize change = {.id = request->raw_id};
+        const struct hx_rewrite_initialize change = {
+            .id = request->raw_id, .operations_extension = HX_SPAN_LIT(HX_OPERATIONS_EXTENSION)};
         return hx_rewrite_initialize_result(&link->gateway->rewrite, msg->raw, &change, line);
     }
     if (msg->kind == HX_RPC_RESULT && request->kind == HX_REQUEST_TOOLS_LIST) {
@@ -102,6 +110,9 @@ static void take_answer(struct hx_link *link, const struct hx_rpc_msg *msg, stru
         return;
     case HX_ROUTE_WORK:
         hx_outcome_take(route, msg, line);
+        return;
+    case HX_ROUTE_QUERY:
+        hx_inner_answered(route, msg, line);
         return;
     case HX_ROUTE_HANDSHAKE:
         hx_route_free(route);

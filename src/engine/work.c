@@ -128,6 +128,7 @@ static void disarm_all(struct hx_work *work)
     hx_timer_disarm(timers, &work->cancel);
     hx_timer_disarm(timers, &work->look);
     hx_timer_disarm(timers, &work->poll);
+    hx_timer_disarm(timers, &work->inner_poll);
 }
 
 static void free_deferred(struct hx_work *work)
@@ -302,7 +303,7 @@ void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_go
     const struct hx_link *link = work->link;
     bool is_closing = link == NULL || hx_link_is_closing(link);
     bool may_resend = hx_is_resend_declared(&work->op.durable.contract);
-    if (work->search == HX_SEARCH_LISTENING) {
+    if (hx_ladder_has_route(work)) {
         hx_ladder_over(work);
         return;
     }
@@ -336,7 +337,7 @@ void hx_work_upstream_ready(struct hx_work *work)
         hx_work_step(work, &event, NULL);
     }
     if (work->search == HX_SEARCH_STARTING)
-        hx_ladder_listen(work);
+        hx_ladder_go_on(work);
     if (work->is_send_waiting)
         hx_work_send_now(work);
     if (work->is_look_waiting) {

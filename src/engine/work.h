@@ -30,6 +30,7 @@ enum hx_search {
     HX_SEARCH_LOOKING,   /* for a resume point */
     HX_SEARCH_STARTING,  /* of the link that will listen */
     HX_SEARCH_LISTENING, /* on the stream: `route` is for it */
+    HX_SEARCH_ASKING,    /* an inner gateway: `route` is for it */
     HX_SEARCH_OVER
 };
 
@@ -63,9 +64,12 @@ struct hx_work {
     struct hx_timer cancel; /* cancel_timeout */
     struct hx_timer look;   /* LOOK_LATER */
     struct hx_timer poll;   /* WATCH */
+    struct hx_timer inner_poll;
+    bool is_inner;   /* the attempt went to a gateway of our kind, under the effect key */
+    bool has_polled; /* which has said that it is not over */
 
     enum hx_search search;
-    struct hx_span resume_text;
+    struct hx_span handle;  /* what is searched by */
     struct hx_ask *ask;     /* a person is being asked */
     bool was_asked;         /* a person has been asked in this state and left it open */
     char ledger_error[256]; /* why the last write failed; empty = it did not */
@@ -106,14 +110,28 @@ struct hx_facts hx_facts_of(enum hx_owner_fact owner, bool is_sender_gone, bool 
 
 void hx_work_use_link(struct hx_work *work, struct hx_link *link);
 
+/* inner.c: upstreams that are gateways too. True: the answer was one of theirs, not the tool's. */
+bool hx_inner_take(struct hx_work *work, const struct hx_mcp_call_result *result,
+                   const struct hx_mcp_error *error, const struct hx_outcome *outcome);
+/* Asks again, under the same key. */
+void hx_inner_poll(struct hx_work *work);
+/* Asks what became of it; false when nobody can be asked now. */
+bool hx_inner_ask(struct hx_work *work);
+void hx_inner_answered(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line);
+
 /* ladder.c: how a lost outcome is searched for. */
 void hx_ladder_begin(struct hx_work *work);
 /* It is under way: whoever waits may get more than "unknown". */
 bool hx_ladder_is_climbed(const struct hx_work *work);
 void hx_ladder_found(struct hx_work *work, struct hx_store_request *done);
-void hx_ladder_listen(struct hx_work *work);
+/* The link that it waited for is ready. */
+void hx_ladder_go_on(struct hx_work *work);
+/* Its route is for the search, not for an attempt. */
+bool hx_ladder_has_route(const struct hx_work *work);
 /* It brought nothing. */
 void hx_ladder_over(struct hx_work *work);
+/* The attempt that is being claimed goes to a gateway of our kind, which can be asked about it. */
+void hx_ladder_keep_inner(struct hx_work *work);
 /* From here the answer could be taken up again, should this process die. */
 void hx_ladder_keep_point(struct hx_work *work, struct hx_span text);
 
@@ -130,6 +148,8 @@ void hx_work_heard(struct hx_work *work);
 
 /* effects.c: carrying out what the core decided. */
 void hx_work_send_now(struct hx_work *work);
+/* Writes the request of the attempt under an id of its own; false when it cannot be written. */
+bool hx_work_put_on_wire(struct hx_work *work, struct hx_link *link);
 /* A tools/call made from what the row holds; false when memory ran out. */
 bool hx_write_call(struct hx_buf *out, struct hx_span id, const struct hx_record *record);
 /* Asks a person about it, or tells those who cannot be asked what its state says. */

@@ -213,6 +213,7 @@ struct hx_mcp_call_result {
     bool is_task;  /* a CreateTaskResult of 2025-11-25 ("task" object) or resultType "task" */
     bool is_input_required; /* resultType "input_required" */
     struct hx_span task;    /* raw "task" object */
+    struct hx_span code;    /* raw string: `code` of our own member in `_meta`; else absent */
 };
 struct hx_mcp_call_result hx_mcp_call_result_read(const struct hx_json_tape *tape,
                                                   const struct hx_rpc_msg *msg);
@@ -223,6 +224,7 @@ struct hx_mcp_error {
     bool has_code; /* an integer inside int64 */
     struct hx_mcp_text message;
     struct hx_mcp_text data_type; /* error.data.type */
+    struct hx_mcp_text data_code; /* error.data.code */
 };
 int hx_mcp_error_read(const struct hx_json_tape *tape, const struct hx_rpc_msg *msg,
                       struct hx_arena *arena, struct hx_mcp_error *ret_error) HX_MUST_CHECK;

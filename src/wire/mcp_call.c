@@ -106,11 +106,15 @@ struct hx_mcp_call_result hx_mcp_call_result_read(const struct hx_json_tape *tap
     uint32_t type = hx_json_member(tape, result, HX_SPAN_LIT("resultType"));
     uint32_t task = hx_json_member_of(tape, result, HX_SPAN_LIT("task"), HX_JSON_OBJECT);
     uint32_t content = hx_json_member(tape, result, HX_SPAN_LIT("content"));
+    uint32_t meta = hx_json_member_of(tape, result, HX_SPAN_LIT("_meta"), HX_JSON_OBJECT);
+    uint32_t operation = hx_json_member(tape, meta, HX_SPAN_LIT(HX_MCP_META_OPERATION));
+    uint32_t code = hx_json_member_of(tape, operation, HX_SPAN_LIT("code"), HX_JSON_STRING);
     struct hx_mcp_call_result read = {
         .is_error =
             hx_json_member_of(tape, result, HX_SPAN_LIT("isError"), HX_JSON_TRUE) != HX_JSON_NONE,
         .is_input_required = hx_json_is_text(tape, type, HX_SPAN_LIT("input_required")),
         .task = hx_json_raw(tape, task),
+        .code = hx_json_raw(tape, code),
     };
     /* Results are open objects, and a tool may well call a member of its own "task"; a result that
      * has content is no promise of one. */
@@ -133,6 +137,10 @@ int hx_mcp_error_read(const struct hx_json_tape *tape, const struct hx_rpc_msg *
                             &ret_error->message);
     if (rc < 0)
         return HX_TRACE(rc);
-    return hx_mcp_text_at(tape, hx_json_member(tape, data, HX_SPAN_LIT("type")), arena,
-                          &ret_error->data_type);
+    rc = hx_mcp_text_at(tape, hx_json_member(tape, data, HX_SPAN_LIT("type")), arena,
+                        &ret_error->data_type);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    return hx_mcp_text_at(tape, hx_json_member(tape, data, HX_SPAN_LIT("code")), arena,
+                          &ret_error->data_code);
 }

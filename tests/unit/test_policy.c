@@ -174,6 +174,48 @@ static void absence_needs_a_bound_a_gone_sender_and_time_since_the_last_mark(voi
     }
 }
 
+/* Semantics section 7, the row of our own codes from an upstream that advertised the extension. */
+static void words_of_an_inner_gateway_end_an_attempt_as_they_must(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *code;
+        enum hx_inner first;
+        enum hx_inner later;
+    } cases[] = {
+        {"outcome", HX_INNER_OUTCOME, HX_INNER_OUTCOME},
+        {"BUSY", HX_INNER_POLL, HX_INNER_POLL},
+        {"APPROVAL_REQUIRED", HX_INNER_POLL, HX_INNER_POLL},
+        {"INPUT_REQUIRED", HX_INNER_POLL, HX_INNER_POLL},
+        {"CANCEL_IN_DOUBT", HX_INNER_POLL, HX_INNER_POLL},
+        {"OUTCOME_UNKNOWN", HX_INNER_UNKNOWN, HX_INNER_UNKNOWN},
+        {"KEY_EXPIRED", HX_INNER_UNKNOWN, HX_INNER_UNKNOWN},
+        {"KEY_CONFLICT", HX_INNER_UNKNOWN, HX_INNER_UNKNOWN},
+        {"FAILED", HX_INNER_REFUSED, HX_INNER_REFUSED},
+        {"CANCELLED", HX_INNER_REFUSED, HX_INNER_REFUSED},
+        {"KEY_INVALID", HX_INNER_REFUSED, HX_INNER_REFUSED},
+        {"KEY_REQUIRED", HX_INNER_REFUSED, HX_INNER_REFUSED},
+        {"REPEAT_SUSPECTED", HX_INNER_REFUSED, HX_INNER_REFUSED},
+        {"UPSTREAM_UNAVAILABLE", HX_INNER_UNAVAILABLE, HX_INNER_POLL},
+        {"LEDGER_UNAVAILABLE", HX_INNER_UNAVAILABLE, HX_INNER_POLL},
+        {"RESULT_UNAVAILABLE", HX_INNER_GONE, HX_INNER_GONE},
+        {"DONE", HX_INNER_OUTCOME, HX_INNER_OUTCOME},
+        {"NOT_APPLIED", HX_INNER_OUTCOME, HX_INNER_OUTCOME},
+    };
+    assert_int_equal(sizeof(cases) / sizeof(cases[0]), HX_ANSWER_COUNT);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        enum hx_answer code;
+        if (!hx_answer_parse(hx_span_cstr(cases[i].code), &code))
+            fail_msg("no answer is called %s", cases[i].code);
+        if (hx_inner_verdict(code, true) != cases[i].first)
+            fail_msg("%s, first: %d", cases[i].code, hx_inner_verdict(code, true));
+        if (hx_inner_verdict(code, false) != cases[i].later)
+            fail_msg("%s, later: %d", cases[i].code, hx_inner_verdict(code, false));
+    }
+    enum hx_answer none;
+    assert_false(hx_answer_parse(HX_SPAN_LIT("SOMETHING"), &none));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +224,7 @@ int main(void)
         cmocka_unit_test(lost_mark_does_not_move_the_horizon),
         cmocka_unit_test(class_decides_what_is_sent_again),
         cmocka_unit_test(not_before_is_a_monotonic_moment),
+        cmocka_unit_test(words_of_an_inner_gateway_end_an_attempt_as_they_must),
         cmocka_unit_test(absence_needs_a_bound_a_gone_sender_and_time_since_the_last_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -369,3 +369,92 @@ def paths(t):
         exchange = client.get()
         t.equal(exchange.head(), wanted, path)
         exchange.close()
+
+
+# Hapax behind Hapax: what an inner one says of itself is no outcome of the tool --------------------
+
+
+def nested(t, script, *inner_options, inner_ledger="inner"):
+    """The command of an inner `hapax run`, with a ledger of its own."""
+    return t.hapax_argv(
+        stub(t, script), *inner_options, ledger=t.path(inner_ledger), name="inner", orphan="5s"
+    )
+
+
+@serve("inner_gateway_does_not_know")
+def inner_unknown(t):
+    """The inner one's server dies in a call: unknown here too, with one effect; and asked for again,
+    still unknown."""
+    client = Serve(t, ["--", *nested(t, RELEASED)], "--orphan-timeout", "1s").client()
+    first = client.call(args={"n": 1}, key=KEY + "07")
+    t.wait_effects(1)
+    os.kill(int(t.lines("starts")[-1]), signal.SIGKILL)
+    told = first.result()
+    assert_unknown(t, told, "the answer")
+    t.true("inner" not in json.dumps(operation(told)), f"our own envelope: {told}")
+    assert_unknown(t, client.call(args={"n": 1}, key=KEY + "07").result(), "asked again")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@serve("inner_gateway_waits_for_a_person")
+def inner_approval(t):
+    """Approval at the inner one: our call stays open, and gets the real result when it is given."""
+    client = Serve(
+        t, ["--", *nested(t, QUICK, "--approval", "always")], "--orphan-timeout", "20s"
+    ).client()
+    first = client.call(args={"n": 1}, key=KEY + "08")
+
+    def waiting():
+        status, out, _ = t.ops("list", "--ledger", t.path("inner"), "--json")
+        return [] if status else json.loads(out)["operations"]
+
+    found = t.wait(waiting, "the operation at the inner one")
+    t.equal(found[0]["execution"], "awaiting_approval", "its state")
+    status, _, err = t.ops("approve", found[0]["id"], "--ledger", t.path("inner"))
+    t.equal(status, 0, f"approve: {err}")
+    t.true("receipt" in str(first.result()), "the real result")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@serve("inner_gateway_has_the_outcome")
+def inner_get(t):
+    """The outer one is killed in a call, and the inner one gets the outcome: it is asked, and
+    knows."""
+    inner = Serve(t, ["--", *stub(t, RELEASED)], "--orphan-timeout", "20s", ledger=t.path("inner"))
+    url = f"http://127.0.0.1:{inner.port}/mcp"
+    outer = Serve(t, [url], "--name", "outer", "--orphan-timeout", "1s")
+    client = outer.client()
+    first = client.call(args={"n": 1}, key=KEY + "09")
+    t.wait_effects(1)
+    outer.kill()
+    first.close()
+    t.touch("release")
+    t.wait(
+        lambda: b'"succeeded"' in t.ops("export", "--ledger", t.path("inner"))[1],
+        "the outcome at the inner one",
+    )
+    outer.start()
+    told = client.call(args={"n": 1}, key=KEY + "09").result()
+    t.true("receipt" in str(told), f"the real result: {told}")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@serve("operations_get")
+def operations_get(t):
+    """By id and by key; a stranger sees what he would see for an absent one."""
+    config = write_config(
+        t,
+        [upstream(t, "bank", QUICK)],
+        [token("one", "hpx_one", "ann"), token("two", "hpx_two", "bob")],
+    )
+    running = Serve(t, [], config=config)
+    ann, bob = (running.client(path="/mcp/bank", token=secret) for secret in ("hpx_one", "hpx_two"))
+    ident = operation(ann.call(args={"n": 1}, key=KEY + "0a").result())["id"]
+    ways = [{"id": ident}, {"key": KEY + "0a", "tool": "charge"}]
+    for way in ways:
+        told = ann.request("hapax/operations/get", way).result()["operation"]
+        t.equal(told["execution"], "succeeded", f"by {way}")
+        t.true("receipt" in json.dumps(told["result"]), f"its result: {told}")
+        strange = bob.request("hapax/operations/get", way).error()
+        absent = bob.request("hapax/operations/get", {"id": KEY + "ff"}).error()
+        t.equal(strange, absent, "what a stranger sees")

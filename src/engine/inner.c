@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An upstream that is a gateway of our kind too. It knows our effect key as its key, so it may be
+ * asked again under it: its "busy" and its "unknown" are no outcomes of the tool. What each word
+ * means for the attempt is the core's to say (hx_inner_verdict).
+ */
+#include "engine/internal.h"
+
+/* The word of ours in an answer; false: the answer is the tool's own. */
+static bool read_code(const struct hx_mcp_call_result *result, const struct hx_mcp_error *error,
+                      enum hx_answer *ret_code)
+{
+    struct hx_span code = result->code;
+    if (error->data_code.state == HX_MCP_TEXT_GIVEN)
+        return hx_answer_parse(error->data_code.text, ret_code);
+    /* Our own codes hold nothing that would be escaped. */
+    if (hx_span_is_absent(code) || code.len < 2)
+        return false;
+    return hx_answer_parse(hx_span(code.ptr + 1, code.len - 2), ret_code);
+}
+
+static void ask_again_later(struct hx_work *work)
+{
+    struct hx_gateway *gateway = work->gateway;
+    work->has_polled = true;
+    hx_timer_arm(&gateway->timers, &work->inner_poll,
+                 hx_mono_after(gateway->now.mono, HX_REFUSED_WAIT_MS));
+}
+
+static void end_refused(struct hx_work *work, const struct hx_outcome *outcome)
+{
+    struct hx_event event = hx_work_make_event(work, HX_EV_REFUSED_FINAL);
+    event.outcome = *outcome;
+    hx_work_step(work, &event, NULL);
+}
+
+static void end_unavailable(struct hx_work *work)
+{
+    struct hx_event event = hx_work_make_event(work, HX_EV_REFUSED_TRANSIENT);
+    event.not_before_ms = HX_REFUSED_WAIT_MS;
+    hx_work_step(work, &event, NULL);
+}
+
+static void end_gone(struct hx_work *work, const struct hx_outcome *outcome)
+{
+    struct hx_event event = hx_work_make_event(work, HX_EV_REPLY);
+    event.reason = HX_REASON_ANSWERED;
+    event.outcome = *outcome;
+    event.outcome.place = HX_OUTCOME_GONE;
+    event.outcome.bytes = HX_SPAN_NONE;
+    hx_work_step(work, &event, NULL);
+}
+
+bool hx_inner_take(struct hx_work *work, const struct hx_mcp_call_result *result,
+                   const struct hx_mcp_error *error, const struct hx_outcome *outcome)
+{
+    enum hx_answer code;
+    if (!work->is_inner || !hx_work_has_attempt(work) || !read_code(result, error, &code))
+        return false;
+    bool is_first = !work->has_polled && work->op.durable.attempt.number == 1;
+    switch (hx_inner_verdict(code, is_first)) {
+    case HX_INNER_OUTCOME:
+        return false;
+    case HX_INNER_POLL:
+        ask_again_later(work);
+        return true;
+    case HX_INNER_UNKNOWN:
+        hx_work_lost(work, HX_REASON_INNER_UNKNOWN, false);
+        return true;
+    case HX_INNER_REFUSED:
+        end_refused(work, outcome);
+        return true;
+    case HX_INNER_UNAVAILABLE:
+        end_unavailable(work);
+        return true;
+    case HX_INNER_GONE:
+        end_gone(work, outcome);
+        return true;
+    }
+    return false;
+}
+
+void hx_inner_poll(struct hx_work *work)
+{
+    struct hx_link *link = work->link;
+    bool may_ask = link != NULL && link->state == HX_LINK_READY && link->has_operations;
+    if (!hx_work_has_attempt(work) || work->route != NULL)
+        return;
+    if (!may_ask || !hx_work_put_on_wire(work, link))
+        hx_work_lost(work, HX_REASON_TRANSPORT_LOST, true);
+}
+
+/* ---- what it knows of an operation that we lost ---- */
+
+bool hx_inner_ask(struct hx_work *work)
+{
+    struct hx_gateway *gateway = work->gateway;
+    struct hx_link *link = work->link;
+    if (link == NULL || link->state != HX_LINK_READY || !link->has_operations)
+        return false;
+    struct hx_route *route = hx_route_new(link, HX_ROUTE_QUERY);
+    struct hx_buf line;
+    struct hx_json_writer writer;
+    char id[24], key[HX_ID_TEXT_SIZE];
+    hx_route_id_text(route, id);
+    hx_id_format(&work->op.durable.effect_key, key);
+    hx_buf_init(&line, gateway->options.message_max);
+    hx_json_writer_init(&writer, &line);
+    (void)hx_buf_printf(&line,
+                        "{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"hapax/operations/get\","
+                        "\"params\":{\"key\":\"%s\",\"tool\":",
+                        id, key);
+    hx_json_put_string(&writer, work->op.durable.tool);
+    (void)hx_buf_append_cstr(&line, "}}");
+    if (!hx_buf_ok(&line)) {
+        hx_buf_fini(&line);
+        hx_route_free(route);
+        return false;
+    }
+    route->work = work;
+    work->route = route;
+    hx_link_send(link, &line, route->id);
+    hx_buf_fini(&line);
+    return true;
+}
+
+void hx_inner_answered(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line)
+{
+    struct hx_gateway *gateway = route->link->gateway;
+    struct hx_json_tape *tape = &gateway->scratch;
+    struct hx_work *work = hx_route_take(route).work;
+    if (work == NULL)
+        return;
+    bool is_result =
+        msg->kind == HX_RPC_RESULT && hx_json_read(tape, msg->result, &gateway->part_limits) == 0;
+    uint32_t operation =
+        is_result ? hx_json_member(tape, 0, HX_SPAN_LIT("operation")) : HX_JSON_NONE;
+    uint32_t result = hx_json_member(tape, operation, HX_SPAN_LIT("result"));
+    uint32_t error = hx_json_member(tape, operation, HX_SPAN_LIT("error"));
+    if (result == HX_JSON_NONE && error == HX_JSON_NONE) {
+        hx_ladder_over(work);
+        return;
+    }
+    bool is_error = result == HX_JSON_NONE;
+    struct hx_span bytes = hx_json_raw(tape, is_error ? error : result);
+    hx_outcome_evidence(work, bytes, is_error, line);
+}
