@@ -5,6 +5,9 @@
  * a request already answered (the client had given up), or the process that the client started was
  * killed within seconds.
  *
+ * Over HTTP a client may come back for a stream and read what it had missed; then the loss is taken
+ * back in its turn.
+ *
  * Delivery never influences execution (I17): all this does is let a repeat of a lost call find its
  * answer.
  */
@@ -61,9 +64,15 @@ static void forget_request(struct hx_delivery_note *note)
         hx_map_remove(&note->session->answered, &note->by_id);
 }
 
+/* Known here, and not in the ledger yet. */
+static bool is_open_loss(const struct hx_delivery_note *note)
+{
+    return note->wanted == HX_RECEIPT_LOST && note->stored != HX_RECEIPT_LOST;
+}
+
 void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note)
 {
-    if (note->wanted == HX_RECEIPT_LOST)
+    if (is_open_loss(note))
         gateway->losses_open--;
     hx_list_unlink(&note->node);
     gateway->delivery_count--;
@@ -126,11 +135,14 @@ static void store_receipt(struct hx_gateway *gateway, struct hx_delivery_note *n
 void hx_delivery_stored(struct hx_gateway *gateway, struct hx_delivery_note *note,
                         enum hx_receipt receipt, enum hx_store_result result)
 {
+    bool was_open_loss = is_open_loss(note);
     note->open_count--;
     if (result == HX_STORE_NOT_DONE)
         note->has_failed = true;
     else
         note->stored = receipt;
+    if (was_open_loss && !is_open_loss(note))
+        gateway->losses_open--;
     if (note->open_count > 0)
         return;
     if (note->has_failed && note->stored != note->wanted) {
@@ -142,7 +154,8 @@ void hx_delivery_stored(struct hx_gateway *gateway, struct hx_delivery_note *not
         return;
     }
     note->has_failed = false;
-    if (note->stored == HX_RECEIPT_LOST)
+    bool is_over = note->stored == HX_RECEIPT_LOST && note->exchange == 0;
+    if (is_over)
         hx_delivery_free(gateway, note);
 }
 
@@ -157,9 +170,11 @@ void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *
     if (note->wanted == HX_RECEIPT_LOST || note->wanted == HX_RECEIPT_NONE)
         return;
     note->wanted = HX_RECEIPT_LOST;
-    gateway->losses_open++;
+    if (is_open_loss(note))
+        gateway->losses_open++;
     hx_tell(gateway, HX_TELL_INFO, "answer_lost", "reason=taken_back");
-    hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
+    if (note->exchange == 0)
+        hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
     forget_request(note);
     store_receipt(gateway, note);
 }
@@ -171,11 +186,10 @@ bool hx_delivery_find_repeated(const struct hx_call *call, struct hx_digest *ret
         return false;
     hx_list_for_each (node, &gateway->deliveries) {
         const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
-        bool is_open_loss = note->wanted == HX_RECEIPT_LOST && note->stored != HX_RECEIPT_LOST;
         bool is_waiting =
             note->batch_answer != NULL &&
             hx_mono_since_ms(call->arrived.mono, note->arrived) >= call->wanted.contract.overlap_ms;
-        if ((is_open_loss || is_waiting) && note->cold_record.key_source == HX_KEY_NONE &&
+        if ((is_open_loss(note) || is_waiting) && note->cold_record.key_source == HX_KEY_NONE &&
             hx_digest_eq(&note->cold_record.twin, &call->wanted.twin)) {
             *ret_identity = note->cold_record.identity;
             return true;
@@ -197,6 +211,17 @@ bool hx_delivery_is_live(struct hx_gateway *gateway, const struct hx_id *operati
     return false;
 }
 
+static void was_read(struct hx_gateway *gateway, struct hx_delivery_note *note)
+{
+    bool was_open_loss = is_open_loss(note);
+    if (note->wanted != HX_RECEIPT_OPEN && note->wanted != HX_RECEIPT_LOST)
+        return;
+    note->wanted = HX_RECEIPT_SENT;
+    if (was_open_loss)
+        gateway->losses_open--;
+    store_receipt(gateway, note);
+}
+
 void hx_delivery_fate(struct hx_gateway *gateway, uint64_t tag, enum hx_peer_event_type fate)
 {
     struct hx_span key = hx_span((const char *)&tag, sizeof(tag));
@@ -205,12 +230,10 @@ void hx_delivery_fate(struct hx_gateway *gateway, uint64_t tag, enum hx_peer_eve
         /* The answers of a batch share its tag. */
         struct hx_map_node *next = hx_map_find_next(node);
         struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, by_tag);
-        if (fate != HX_PEER_WRITTEN) {
+        if (fate == HX_PEER_WRITTEN)
+            was_read(gateway, note);
+        else
             hx_delivery_take_back(gateway, note);
-        } else if (note->wanted == HX_RECEIPT_OPEN) {
-            note->wanted = HX_RECEIPT_SENT;
-            store_receipt(gateway, note);
-        }
         node = next;
     }
 }

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import threading
 
@@ -180,6 +181,12 @@ class Exchange:
             if self.event_id is not None:
                 return self.event_id
         raise Failure("the stream ended without an event id")
+
+    def reset(self):
+        """Goes with what has come unread, and lets the server know that."""
+        self.conn.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.stream.close()
+        self.conn.close()
 
     def close(self):
         try:

@@ -213,6 +213,23 @@ def stream_again(t):
     t.equal(len(t.effects()), 1, "effects")
 
 
+@serve("unread_answer_is_fetched_after_all")
+def fetched_after_all(t):
+    """The answer was written and never read; its client comes back for it by GET. Then it is
+    delivered, and an equal call is another one."""
+    client = before_stub(t, RELEASED).client()
+    first = client.call(args={"n": 1})
+    event_id = first.wait_event_id()
+    t.touch("release")
+    t.wait(lambda: t.operations()[0]["delivery"] == "sent", "the answer to be written")
+    first.reset()
+    t.wait(lambda: t.operations()[0]["delivery"] == "lost", "the answer to be taken back")
+    t.true("receipt" in str(client.get(event_id).result()), "the real result")
+    t.wait(lambda: t.operations()[0]["delivery"] == "sent", "the answer to be read")
+    t.true("replayed" not in str(client.call(args={"n": 1}).result()["content"]), "a new call")
+    t.equal(len(t.effects()), 2, "effects")
+
+
 @serve("upstream_killed_in_a_call")
 def upstream_killed(t):
     client = before_stub(t, RELEASED).client()
