@@ -143,7 +143,7 @@ void batch_release(struct merge *merge, struct batch *batch)
         drop_answers(batch);
     else if (!hx_list_is_empty(&batch->answers))
         send_batch(merge, batch);
-    else if (merge->taking == 0)
+    else if (merge->taking != batch->exchange)
         exchange_settle(merge, batch->exchange, HX_SETTLING_TAKEN); /* all was cancelled */
     hx_free(batch);
 }
