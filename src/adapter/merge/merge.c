@@ -5,7 +5,8 @@
 #include "adapter/merge/internal.h"
 #include "base/alloc.h"
 
-enum { ARENA_MAX = 64 << 20, TOKENS_KEPT = 256 };
+/* Kept between two messages, of which there are as many as sessions. */
+enum { ARENA_MAX = 64 << 20, ARENA_KEPT = 4096, TOKENS_KEPT = 128 };
 
 struct hx_merge_options hx_merge_defaults(void)
 {
@@ -36,7 +37,12 @@ void merge_rest(struct merge *merge)
 {
     hx_json_tape_trim(&merge->tape, TOKENS_KEPT);
     hx_json_tape_trim(&merge->scratch, TOKENS_KEPT);
-    hx_arena_reset(&merge->arena);
+    if (merge->arena.used > ARENA_KEPT) {
+        hx_arena_fini(&merge->arena);
+        hx_arena_init(&merge->arena, ARENA_MAX);
+    } else {
+        hx_arena_reset(&merge->arena);
+    }
 }
 
 static void on_start_limit(void *arg)

@@ -24,24 +24,30 @@ static void refuse(struct request *request, int64_t code, const char *text)
     reply_error(request, code, hx_span_cstr(text), not_sent);
 }
 
-static void route_to(struct request *request, struct leg *leg)
+static void refuse_unreachable(struct request *request, const struct leg *leg)
 {
+    bool is_starting = leg->state == LEG_GREETED;
     struct hx_buf text;
 
-    if (leg->state == LEG_MISSING)
-        leg_probe(leg); /* the engine tries to start it for this request, and then it is back */
-    if (!leg_is_over(leg) && leg->state != LEG_UNFITTING) {
-        request_send(request, leg);
-        return;
-    }
     hx_buf_init(&text, 512);
-    (void)hx_buf_printf(&text,
-                        "The server \"%.*s\" cannot be reached in this session; nothing "
-                        "was sent.",
-                        HX_SPAN_FMT(leg->name));
+    (void)hx_buf_printf(
+        &text, "The server \"%.*s\" %s; nothing was sent.%s", HX_SPAN_FMT(leg->name),
+        is_starting ? "has not answered initialize yet" : "cannot be reached in this session",
+        is_starting ? " Try again soon." : "");
     reply_error(request, MERGE_UNAVAILABLE, hx_buf_span(&text),
                 HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
     hx_buf_fini(&text);
+}
+
+static void route_to(struct request *request, struct leg *leg)
+{
+    if (leg->state == LEG_MISSING)
+        leg_probe(leg); /* the engine tries to start it for this request, and then it is back */
+    /* A server in the middle of its handshake might run what it is sent, or choke on it. */
+    if (leg_is_over(leg) || leg->state == LEG_UNFITTING || leg->state == LEG_GREETED)
+        refuse_unreachable(request, leg);
+    else
+        request_send(request, leg);
 }
 
 /* --- waiting for lists --- */
