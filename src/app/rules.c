@@ -69,5 +69,10 @@ void hx_rules_for_tool(const struct hx_settings *settings, struct hx_arena *aren
     set_effect_key(&values.effect_key, &rules);
     set_no_effect(&values.no_effect_errors, arena, &rules);
     set_ignore(&values.ignore, arena, &rules);
+    if (values.approval.kind == HX_APPROVAL_WHEN) {
+        rules.approval_pointer = hx_span_cstr(values.approval.pointer);
+        rules.approval_comparison = values.approval.comparison;
+        rules.approval_value = hx_span_cstr(values.approval.value);
+    }
     *ret_rules = rules;
 }

@@ -19,6 +19,7 @@
 #include "base/assert.h"
 #include "base/span.h"
 #include "core/contract.h"
+#include "json/compare.h"
 
 /* A DURATION, COUNT or SIZE that is not set. */
 #define HX_SETTING_NONE INT64_C(-1)
@@ -83,8 +84,6 @@ struct hx_no_effect_errors {
     struct hx_no_effect_error *items;
     size_t count;
 };
-
-enum hx_comparison { HX_CMP_EQ, HX_CMP_NE, HX_CMP_LT, HX_CMP_LE, HX_CMP_GT, HX_CMP_GE };
 
 /* "==" and so on. */
 const char *hx_comparison_text(enum hx_comparison comparison);

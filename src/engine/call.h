@@ -61,7 +61,8 @@ struct hx_call {
     bool has_overlapped;
     struct hx_digest gone_to; /* identity of the operation that it was taken to */
     bool has_gone;
-    bool is_param_key; /* the key came as params.idempotencyKey */
+    bool is_param_key;   /* the key came as params.idempotencyKey */
+    bool needs_approval; /* of a person, before it runs */
 
     /* While it is decided. */
     struct hx_store_request *ticket; /* under way for it, or NULL */

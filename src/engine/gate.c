@@ -19,7 +19,7 @@ static bool may_claim_unseen(const struct hx_call *call)
     if (call->was_unseen || call->is_following || call->has_overlapped || gap.until.ms != 0 ||
         !hx_id_is_nil(&call->retry_of) || gateway->is_draining ||
         call->session->link->state != HX_LINK_READY || call->session->link->is_input_closed ||
-        wanted->contract.approval != HX_APPROVAL_NEVER)
+        call->needs_approval)
         return false;
     if (is_keyless)
         return wanted->contract.repeat != HX_REPEAT_REQUIRE_KEY;

@@ -117,7 +117,9 @@ void hx_intake_fill_wanted(struct hx_call *call)
     wanted->contract = call->tool->rules.contract;
     wanted->contract.tool_class = hx_tool_class_of(call->session->link, call->tool);
     wanted->holder = gateway->ports.store->ops->owner(gateway->ports.store);
-    if (call->tool->rules.has_stored_arguments)
+    call->needs_approval = hx_needs_approval(gateway, call->tool, call->arguments);
+    /* Whoever approves must see what, and that is what runs. */
+    if (call->tool->rules.has_stored_arguments || call->needs_approval)
         wanted->arguments = call->arguments;
     hx_mint_id(gateway, &wanted->id);
     hx_mint_id(gateway, &wanted->effect_key);

@@ -13,6 +13,7 @@
 #include "base/span.h"
 #include "core/contract.h"
 #include "json/canon.h"
+#include "json/compare.h"
 
 /* An error by which a tool proves that it did nothing. */
 struct hx_no_effect_rule {
@@ -34,6 +35,9 @@ struct hx_tool_rules {
     struct hx_span effect_key_argument; /* at most one of these three */
     struct hx_span effect_key_meta;
     bool is_effect_key_param;
+    struct hx_span approval_pointer; /* approval when: what stands there compares so to this */
+    enum hx_comparison approval_comparison;
+    struct hx_span approval_value;
     struct hx_canon_ignore ignore;
     const struct hx_no_effect_rule *no_effect;
     size_t no_effect_count;

@@ -68,6 +68,7 @@ struct hx_work *hx_work_new_absent(struct hx_call *call)
     struct hx_record record = hx_work_keep_record(work, &call->wanted);
     hx_op_init_absent(&work->op, &record);
     work->tool = call->tool;
+    work->needs_approval = call->needs_approval;
     work->twin_seen = call->twin_seen;
     work->facts = (struct hx_facts){.is_epoch_current = true, .is_same_target = true};
     return work;
@@ -80,6 +81,7 @@ struct hx_work *hx_work_load(struct hx_gateway *gateway, const struct hx_record 
     struct hx_record kept = hx_work_keep_record(work, record);
     hx_op_init_loaded(&work->op, &kept);
     work->tool = hx_tool_get(hx_server_find(gateway, kept.server), kept.tool);
+    work->needs_approval = hx_work_needs_approval(work);
     work->is_told = kept.is_told_pending;
     return work;
 }
@@ -219,7 +221,7 @@ struct hx_event hx_work_make_event(struct hx_work *work, enum hx_event_type type
         hx_mint_id(gateway, &event.mint.id);
         hx_mint_id(gateway, &event.mint.effect_key);
     }
-    event.needs_approval = work->tool->rules.contract.approval != HX_APPROVAL_NEVER;
+    event.needs_approval = work->needs_approval;
     return event;
 }
 

@@ -51,6 +51,7 @@ struct hx_work {
     struct hx_event verb;      /* the one whose write is in flight: op.has_verb */
     uint32_t writes_open;      /* store requests under way */
     bool is_reading;           /* a FIND for it is under way */
+    bool needs_approval;       /* of a person, before it runs */
 
     /* The attempt in hand. */
     struct hx_buf message;  /* the request to send, as the first caller wrote it */
@@ -109,6 +110,11 @@ struct hx_event hx_work_make_event(struct hx_work *work, enum hx_event_type type
 struct hx_facts hx_facts_of(enum hx_owner_fact owner, bool is_sender_gone, bool is_epoch_current);
 
 void hx_work_use_link(struct hx_work *work, struct hx_link *link);
+
+/* approval.c: is a person's word needed? */
+bool hx_needs_approval(struct hx_gateway *gateway, const struct hx_tool *tool,
+                       struct hx_span arguments);
+bool hx_work_needs_approval(struct hx_work *work);
 
 /* inner.c: upstreams that are gateways too. True: the answer was one of theirs, not the tool's. */
 bool hx_inner_take(struct hx_work *work, const struct hx_mcp_call_result *result,

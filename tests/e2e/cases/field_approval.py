@@ -334,3 +334,22 @@ def cancel_of_three(t, w):
     cancelled(t, two, ids[1], "the approved one")
     ran(t, three, 3, "the one that was sent, again", replayed=True)
     t.equal(counts(t, turn), [0, 0, 1], "effects")
+
+
+@case("044_approval_when_the_amount_is_large")
+def only_when(t, w):
+    """The condition is judged by exact value; where it cannot be judged, a person is asked."""
+    script = {"tools": {"pay": {"runs": [[{"text": "receipt $RECEIPT"}]]}}}
+    client = w.client(script, "--tool", "pay: approval='when: /amount > 100'")
+    told = [
+        ({"amount": 100}, False),
+        ({"amount": 100.0}, False),
+        ({"amount": 101}, True),
+        ({"amount": "101"}, True),
+        ({}, True),
+    ]
+    for number, (args, must_ask) in enumerate(told):
+        result = client.result(client.call("pay", args={**args, "n": number}))
+        asked = code(result) == "APPROVAL_REQUIRED"
+        t.equal(asked, must_ask, f"asked for {args}")
+    t.equal(len(t.effects()), 2, "effects")

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Comparing a value of a message with one that an operator wrote. Numbers are compared by their
+ * exact value, strings by their code points, everything else only for being equal.
+ */
+#ifndef HX_JSON_COMPARE_H
+#define HX_JSON_COMPARE_H
+
+#include "json/tape.h"
+
+enum hx_comparison { HX_CMP_EQ, HX_CMP_NE, HX_CMP_LT, HX_CMP_LE, HX_CMP_GT, HX_CMP_GE };
+
+/* "Which is larger?" has no answer for what is missing, or of another type. What that means is the
+ * caller's to say: for a guard it is as good as a yes. */
+enum hx_holds { HX_HOLDS_NO, HX_HOLDS_YES, HX_HOLDS_CANNOT_SAY };
+
+/* Whether the value at `index` (HX_JSON_NONE: there is none) stands in this relation to `wanted`:
+ * JSON text of a scalar; anything else is taken for a string of these bytes. */
+enum hx_holds hx_json_holds(const struct hx_json_tape *tape, uint32_t index,
+                            enum hx_comparison comparison, struct hx_span wanted);
+
+#endif
