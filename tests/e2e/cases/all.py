@@ -4,6 +4,7 @@
 from . import (  # noqa: F401
     bytes_exact,
     config,
+    conformance,
     crash,
     field_approval,
     field_children,

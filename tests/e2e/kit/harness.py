@@ -57,6 +57,7 @@ class Surroundings:
         self.directory = directory
         self.hapax = hapax
         self.node = self.node_reason = self.python = None
+        self.conformance = self.conformance_reason = None
         self._validator = None
         self._lock = threading.Lock()
 

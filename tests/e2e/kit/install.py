@@ -6,6 +6,7 @@ installed anew.
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -13,12 +14,15 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SDK = os.path.join(HERE, "..", "sdk")
+CONFORMANCE = os.path.join(HERE, "..", "conformance")
+# What npm says when no registry answers, as against one that answers something wrong.
+UNREACHABLE = re.compile(r"EAI_AGAIN|ENOTFOUND|ECONN[A-Z]+|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|\bE50\d\b")
 
 
-def _stamp(path, names):
+def _stamp(path, names, source=SDK):
     digest = hashlib.sha256()
     for name in names:
-        with open(os.path.join(SDK, name), "rb") as file:
+        with open(os.path.join(source, name), "rb") as file:
             digest.update(file.read())
     return os.path.join(path, f".installed-{digest.hexdigest()[:16]}")
 
@@ -31,20 +35,49 @@ def _run(argv, cwd):
         raise RuntimeError(f"{' '.join(argv)}: {done.stdout.decode('utf-8', 'replace')[-600:]}")
 
 
-def node(directory):
-    """The directory of the Node packages, or why there is none."""
+def _npm(directory, name, source):
+    """Installs what the lock file of `source` pins; the directory of it, or why there is none."""
     if not shutil.which("node") or not shutil.which("npm"):
         return None, "node and npm are not installed"
-    path = os.path.join(directory, "node")
-    stamp = _stamp(path, ["package.json", "package-lock.json"])
+    path = os.path.join(directory, name)
+    files = ["package.json", "package-lock.json"]
+    stamp = _stamp(path, files, source)
     if not os.path.exists(stamp):
         shutil.rmtree(path, ignore_errors=True)
         os.makedirs(path)
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(os.path.join(SDK, name), path)
+        for file in files:
+            shutil.copy(os.path.join(source, file), path)
         _run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], path)
         open(stamp, "w", encoding="utf-8").close()
     return path, None
+
+
+def node(directory):
+    """The directory of the Node packages, or why there is none."""
+    return _npm(directory, "node", SDK)
+
+
+def conformance(directory):
+    """The directory of the conformance packages with our programs in it, or why there is none."""
+    try:
+        path, reason = _npm(directory, "conformance", CONFORMANCE)
+    except RuntimeError as error:
+        said = UNREACHABLE.search(str(error))
+        if not said:
+            raise
+        return None, f"no registry answers npm ({said.group(0)})"
+    if path:
+        # Node looks for the SDK beside the program that imports it.
+        for name in ("server.mjs", "client.mjs"):
+            shutil.copy(os.path.join(CONFORMANCE, name), path)
+    return path, reason
+
+
+def newer_node(path):
+    """A Node that can run the conformance packages, which want 22: the one installed with them."""
+    machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), "none")
+    own = os.path.join(path, "node_modules", f"node-linux-{machine}", "bin", "node")
+    return own if os.path.exists(own) else "node"
 
 
 def unfit(package):
