@@ -76,8 +76,8 @@ static bool outer_is_alive(struct hx_downstream *outer, uint64_t exchange)
 
 static void outer_hold(struct hx_downstream *outer, bool is_held)
 {
-    (void)outer;
-    (void)is_held;
+    kit_of(outer)->is_held = is_held;
+    kit_of(outer)->hold_count++;
 }
 
 static void outer_close(struct hx_downstream *outer)

@@ -54,7 +54,8 @@ struct merge_kit {
     uint64_t next_tag;
     uint64_t last_outer_tag;
     bool is_closed;
-    bool is_quiet; /* errors are not printed */
+    bool is_held;
+    unsigned hold_count;
 };
 
 /* `servers`: "name=prefix" each, ended by NULL. `options` may be NULL. */

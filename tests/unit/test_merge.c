@@ -416,6 +416,95 @@ static void test_requests_are_bounded(void **state)
     merge_kit_fini(&kit);
 }
 
+static void note_left_out(void *context, struct hx_span server, struct hx_span reason)
+{
+    snprintf(context, 256, "%.*s: %.*s", HX_SPAN_FMT(server), HX_SPAN_FMT(reason));
+}
+
+static void test_who_is_left_out_is_told(void **state)
+{
+    struct hx_merge_options options = hx_merge_defaults();
+    char told[256] = "";
+    struct merge_kit kit;
+
+    (void)state;
+    options.left_out = note_left_out;
+    options.context = told;
+    begin(&kit, true, &options, "2025-06-18");
+    assert_string_equal(told, "");
+    client_says(&kit, 3, LIST);
+    merge_kit_answer(&kit, 1, open_exchange(&kit, 1), HX_SENDING_ANSWER,
+                     "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":5,\"message\":\"why\"}}");
+    assert_string_equal(told, "web: why");
+    drop_all(&kit);
+    merge_kit_fini(&kit);
+}
+
+/* Pressure of one server's session is that of the client. */
+static void test_holds_while_any_leg_holds(void **state)
+{
+    struct merge_kit kit;
+
+    (void)state;
+    begin(&kit, true, NULL, "2025-06-18");
+    struct hx_downstream *first = hx_merge_leg(kit.merge, 0);
+    struct hx_downstream *second = hx_merge_leg(kit.merge, 1);
+    first->ops->hold(first, true);
+    second->ops->hold(second, true);
+    assert_true(kit.is_held);
+    first->ops->hold(first, false);
+    assert_true(kit.is_held);
+    second->ops->hold(second, false);
+    assert_false(kit.is_held);
+    assert_int_equal(kit.hold_count, 2);
+    merge_kit_fini(&kit);
+}
+
+/* Names are cut between characters, and never so that two of them meet. */
+static void test_long_names(void **state)
+{
+    static const char *const tails[] = {"a", "b", "\u00e9", "\u00e9a"};
+    char names[4][128];
+    char list[1024];
+    struct merge_kit kit;
+
+    (void)state;
+    begin(&kit, true, NULL, "2025-06-18");
+    client_says(&kit, 3, LIST);
+    int len = snprintf(list, sizeof list, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"tools\":[");
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(names[i], sizeof names[i], "%046d\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9%s", 0,
+                 tails[i]);
+        len += snprintf(list + len, sizeof list - (size_t)len, "%s{\"name\":\"%s\"}",
+                        i > 0 ? "," : "", names[i]);
+    }
+    snprintf(list + len, sizeof list - (size_t)len, "]}}");
+    merge_kit_answer(&kit, 0, open_exchange(&kit, 0), HX_SENDING_ANSWER, list);
+    merge_kit_answer(&kit, 1, open_exchange(&kit, 1), HX_SENDING_ANSWER,
+                     "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"tools\":[]}}");
+    struct merge_kit_word *word = merge_kit_take(&kit.said);
+    const char *at = word->text;
+    drop_all(&kit);
+    for (size_t i = 0; i < 4; i++) {
+        char name[128], call[256], expected[256];
+        at = strstr(at, "\"files_");
+        assert_non_null(at);
+        size_t name_len = strcspn(at + 1, "\"");
+        snprintf(name, sizeof name, "%.*s", (int)name_len, at + 1);
+        assert_in_range(name_len, 61, 64);
+        at += name_len;
+        snprintf(call, sizeof call, CALL("%zu", "%.127s"), i + 10, name);
+        client_says(&kit, 10 + i, call);
+        snprintf(expected, sizeof expected, CALL("%zu", "%.127s"), i + 10, names[i]);
+        struct merge_kit_word *got = merge_kit_take(&kit.legs[0].got);
+        assert_non_null(got);
+        assert_string_equal(got->text, expected);
+        merge_kit_word_free(got);
+    }
+    merge_kit_word_free(word);
+    merge_kit_fini(&kit);
+}
+
 /* What was said before the merge was there is not lost. */
 static void test_takes_over_what_waits(void **state)
 {
@@ -570,6 +659,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_oversize),
         cmocka_unit_test(test_lists_are_bounded),
         cmocka_unit_test(test_requests_are_bounded),
+        cmocka_unit_test(test_who_is_left_out_is_told),
+        cmocka_unit_test(test_holds_while_any_leg_holds),
+        cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_takes_over_what_waits),
         cmocka_unit_test(test_a_session_goes_on),
         cmocka_unit_test(test_a_stream_is_taken_up),
