@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "merge_kit.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/kit/merge_kit.h"
 
 enum { EXCHANGES_MAX = 2048, TEXT_MAX = 1024 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/kit/merge_kit.h"
+#include "merge_kit.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/kit/story.h"
+#include "story.h"
 
 #include <fcntl.h>
 #include <stdio.h>

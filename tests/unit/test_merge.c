@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "tests/kit/merge_kit.h"
-#include "tests/kit/story.h"
+#include "merge_kit.h"
+#include "story.h"
 
 static const char *const two[] = {"files=files_", "web=web_", NULL};
 static struct story_book book;

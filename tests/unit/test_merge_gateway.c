@@ -16,7 +16,7 @@
 #include "adapter/store_memory/store_memory.h"
 #include "base/alloc.h"
 #include "engine/gateway.h"
-#include "tests/kit/merge_kit.h"
+#include "merge_kit.h"
 #include "wire/rewrite.h"
 
 static const char *const two[] = {"files=files_", "web=web_", NULL};
