@@ -137,6 +137,8 @@ void hx_intake_resume(struct hx_request *request, const struct hx_record *record
     /* The id stands where it stood in the message before. */
     size_t id_at = (size_t)(request->raw_id.ptr - request->message.data);
     size_t id_len = request->raw_id.len;
+    request->session->request_bytes += line.len;
+    request->session->request_bytes -= request->message.len;
     hx_buf_fini(&request->message);
     request->message = line;
     request->raw_id = hx_span(request->message.data + id_at, id_len);
