@@ -7,11 +7,11 @@
 
 #include <stdlib.h>
 
-static struct sim_call *call_of(struct sim *sim, uint32_t life, uint32_t id, bool is_text_id)
+static struct sim_call *call_of(struct sim *sim, uint32_t session, uint32_t id, bool is_text_id)
 {
     for (uint32_t i = sim->call_count; i >= 1; i--) {
         struct sim_call *call = sim_call_get(sim, i);
-        if (call->life == life && call->id == id && call->is_text_id == is_text_id)
+        if (call->session == session && call->id == id && call->is_text_id == is_text_id)
             return call;
     }
     return NULL;
@@ -57,7 +57,7 @@ static uint32_t read_run(const struct hx_json_tape *tape, uint32_t object)
     return (uint32_t)run;
 }
 
-bool sim_answer_read(struct sim *sim, uint32_t life, const struct hx_rpc_msg *msg,
+bool sim_answer_read(struct sim *sim, uint32_t session, const struct hx_rpc_msg *msg,
                      struct sim_answer *ret_answer)
 {
     const struct hx_json_tape *tape = &sim->tape;
@@ -65,7 +65,7 @@ bool sim_answer_read(struct sim *sim, uint32_t life, const struct hx_rpc_msg *ms
     if (msg->id.type != HX_RPC_ID_INTEGER && msg->id.type != HX_RPC_ID_STRING)
         return false;
     read_id(&msg->id, &answer);
-    const struct sim_call *call = call_of(sim, life, answer.id, answer.is_text_id);
+    const struct sim_call *call = call_of(sim, session, answer.id, answer.is_text_id);
     answer.call = call != NULL ? call->number : 0;
     if (msg->kind == HX_RPC_RESULT) {
         uint32_t meta = hx_json_member(tape, msg->result_token, HX_SPAN_LIT("_meta"));
@@ -167,7 +167,7 @@ static void check_adoption(struct sim *sim, const struct sim_call *call,
         sim_fail(sim, "call %u was told the result of key %s", call->number, other->key);
     if (intent->tool == SIM_NOTE && intent->key[0] == '\0')
         sim_fail(sim, "calls that are separate by rule were joined");
-    bool has_waited = first->life == call->life && call->sent_at - first->sent_at >= 490;
+    bool has_waited = first->session == call->session && call->sent_at - first->sent_at >= 490;
     if (!other->was_disturbed && !has_waited && intent->tool != SIM_MAIL)
         sim_fail(sim, "a wanted call, %u, was swallowed by call %u, which lost nothing",
                  call->number, first->number);
@@ -188,6 +188,9 @@ static void check_outcome(struct sim *sim, struct sim_call *call, struct sim_int
     if (row == NULL)
         sim_fail(sim, "call %u was told about operation %s, which is not in the ledger",
                  call->number, sim_short_id(&operation));
+    if (!hx_span_eq_cstr(row->principal, sim->hosts[call->host].principal))
+        sim_fail(sim, "call %u was told about operation %s of another principal", call->number,
+                 sim_short_id(&operation));
     if (row->state != HX_OP_SUCCEEDED && spooled == NULL)
         sim_fail(sim, "call %u was told an outcome that is not durable (row %s)", call->number,
                  hx_op_state_name(row->state));
@@ -295,7 +298,10 @@ static void check_conflict(struct sim *sim, const struct sim_call *call,
         sim_fail(sim, "conflict %u was told about an operation", call->number);
     for (size_t i = 0; i < 3; i++) {
         if (answer->has_code && strcmp(answer->code, fine[i]) == 0) {
+            const struct sim_intent *intent = sim_intent_get(sim, call->intent);
             sim_mark(sim, SIM_CONFLICT);
+            if (strcmp(sim->hosts[call->host].principal, sim->hosts[intent->host].principal) != 0)
+                sim_mark(sim, SIM_STRANGER);
             return;
         }
     }
@@ -319,24 +325,40 @@ static void allow_named_limit(struct sim *sim, const struct sim_call *call,
     for (uint32_t i = 1; i <= sim->call_count; i++) {
         const struct sim_call *other = sim_call_get(sim, i);
         if (other->intent == intent->number && other->state == SIM_CALL_OPEN &&
-            other->arrivals > 0 && other->answers == 0 && other->life == call->life)
+            other->arrivals > 0 && other->answers == 0 && other->session == call->session)
             return; /* he has come back, and will be told as well */
     }
     intent->allowed_more++;
 }
 
-static void judge(struct sim_life *life, const struct hx_rpc_msg *msg)
+/* What only sessions over HTTP can have. */
+static void mark_session(struct sim *sim, const struct sim_call *call,
+                         const struct sim_answer *answer)
 {
+    const struct sim_exchange *exchange = sim_exchange_find(sim, call->exchange);
+    if (call->is_conflict || answer->has_code || answer->run == 0)
+        return;
+    const struct sim_call *first = sim_call_get(sim, sim_run_get(sim, answer->run)->call);
+    if (exchange != NULL && exchange->is_resume)
+        sim_mark(sim, SIM_RESUMED);
+    if (answer->is_joined && first->session != call->session && first->life == call->life)
+        sim_mark(sim, SIM_CROSS_SESSION);
+}
+
+static void judge(const struct sim_door *door, const struct hx_rpc_msg *msg)
+{
+    const struct sim_life *life = door->life;
     struct sim *sim = life->sim;
-    struct sim_host *host = &sim->hosts[life->host];
+    const struct sim_host *host = &sim->hosts[door->host];
     struct sim_answer answer;
     if (msg->kind != HX_RPC_RESULT && msg->kind != HX_RPC_ERROR)
         return;
-    if (!sim_answer_read(sim, life->number, msg, &answer))
+    if (!sim_answer_read(sim, door->session, msg, &answer))
         sim_fail(sim, "life %u gave an answer without an id: %.*s", life->number,
                  HX_SPAN_FMT(msg->raw));
     if (answer.call == 0) {
-        if (host->life == life->number && answer.id != host->initialize_id)
+        if (host->life == life->number && host->session == door->session &&
+            answer.id != host->initialize_id)
             sim_fail(sim, "life %u answered a request that was never made: %.*s", life->number,
                      HX_SPAN_FMT(msg->raw));
         return;
@@ -363,21 +385,22 @@ static void judge(struct sim_life *life, const struct hx_rpc_msg *msg)
         check_outcome(sim, call, intent, &answer, msg);
     if (!answer.has_code)
         intent->may_have_been_sent = true;
+    mark_session(sim, call, &answer);
     allow_named_limit(sim, call, intent, &answer);
 }
 
-void sim_answer_sent(struct sim_life *life, struct hx_span line)
+void sim_answer_sent(struct sim_door *door, struct hx_span line)
 {
-    struct sim *sim = life->sim;
+    struct sim *sim = door->life->sim;
     struct hx_rpc_msg msg;
     struct hx_span elements[64];
     size_t count = 0;
     if (hx_rpc_read(&sim->tape, line, &sim->limits, &sim->arena, &msg) != 0)
         sim_fail(sim, "out of memory");
     if (msg.kind == HX_RPC_INVALID)
-        sim_fail(sim, "life %u says nonsense: %.*s", life->number, HX_SPAN_FMT(line));
+        sim_fail(sim, "life %u says nonsense: %.*s", door->life->number, HX_SPAN_FMT(line));
     if (msg.kind != HX_RPC_BATCH) {
-        judge(life, &msg);
+        judge(door, &msg);
         return;
     }
     hx_json_for_each(at, &sim->tape, msg.root)
@@ -387,6 +410,6 @@ void sim_answer_sent(struct sim_life *life, struct hx_span line)
     }
     for (size_t i = 0; i < count; i++) {
         if (hx_rpc_read(&sim->tape, elements[i], &sim->limits, &sim->arena, &msg) == 0)
-            judge(life, &msg);
+            judge(door, &msg);
     }
 }

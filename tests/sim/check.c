@@ -66,6 +66,17 @@ static void check_outcome_is_the_tools(struct sim *sim, const struct hx_record *
              sim_short_id(&row->id));
 }
 
+static void mark_evidence(struct sim *sim, const struct hx_record *row)
+{
+    sim_mark(sim, SIM_LATE_EVIDENCE);
+    for (uint32_t i = 1; i <= sim->run_count; i++) {
+        const struct sim_run *run = sim_run_get(sim, i);
+        if (run->is_taken_up && hx_id_eq(&run->operation, &row->id) &&
+            hx_span_eq(hx_buf_span(&run->result), row->outcome.bytes))
+            sim_mark(sim, SIM_POINT_EVIDENCE);
+    }
+}
+
 static void check_move(struct sim *sim, const struct sim_shadow *before,
                        const struct hx_record *row)
 {
@@ -82,7 +93,7 @@ static void check_move(struct sim *sim, const struct sim_shadow *before,
             sim_fail(sim, "operation %s was unknown and is %s without a proof", id,
                      hx_op_state_name(row->state));
         if (row->state == HX_OP_SUCCEEDED && row->reason == HX_REASON_EVIDENCE)
-            sim_mark(sim, SIM_LATE_EVIDENCE);
+            mark_evidence(sim, row);
     }
 }
 
@@ -218,21 +229,22 @@ static void check_nothing_sent_before(struct sim *sim, const struct hx_record *r
 }
 
 /* An idempotent tool may be called again only when the old call cannot land any more. */
-static void check_old_transport_gone(struct sim *sim, const struct sim_life *life,
+static void check_old_transport_gone(struct sim *sim, const struct sim_upstream *upstream,
                                      const struct hx_record *row)
 {
     for (uint32_t i = 1; i <= sim->run_count; i++) {
         const struct sim_run *run = sim_run_get(sim, i);
         const struct sim_process *process = sim_process_find(sim, run->process);
         if (hx_id_eq(&run->operation, &row->id) && process != NULL && !process->is_dead &&
-            !run->is_over && run->process != life->process)
+            !process->is_remote && !run->is_over && run->process != upstream->process)
             sim_fail(sim, "operation %s is sent again while process %u still works on it",
                      sim_short_id(&row->id), run->process);
     }
 }
 
-void sim_check_send(struct sim_life *life, const struct hx_id *operation, uint32_t attempt)
+void sim_check_send(struct sim_upstream *upstream, const struct hx_id *operation, uint32_t attempt)
 {
+    const struct sim_life *life = upstream->life;
     struct sim *sim = life->sim;
     size_t index = row_index(sim, operation);
     const struct hx_record *row = hx_memory_ledger_row(sim->ledger, index);
@@ -250,7 +262,7 @@ void sim_check_send(struct sim_life *life, const struct hx_id *operation, uint32
     if (!is_resendable(row))
         check_nothing_sent_before(sim, row, shadow);
     if (row->contract.tool_class == HX_CLASS_IDEMPOTENT)
-        check_old_transport_gone(sim, life, row);
+        check_old_transport_gone(sim, upstream, row);
 }
 
 /* ---- the tool acts ---- */
@@ -345,9 +357,11 @@ static void check_calls(struct sim *sim)
 {
     for (uint32_t i = 1; i <= sim->call_count; i++) {
         const struct sim_call *call = sim_call_get(sim, i);
-        const struct sim_life *life = sim_life_find(sim, call->life);
-        bool is_owed = life != NULL && !life->is_closed && !life->is_reader_gone &&
+        const struct sim_door *door = sim_door_find(sim, call->life, call->session);
+        bool is_owed = door != NULL && !door->is_closed && !door->is_reader_gone &&
                        call->arrivals > 0 && call->answers == 0 && !call->cancel_arrived;
+        if (is_owed && door->life->port != 0)
+            is_owed = sim_call_is_heard(sim, call);
         if (is_owed && !(call->state == SIM_CALL_ABANDONED && is_hanging(sim, call)))
             sim_fail(sim, "call %u was forgotten", call->number);
     }

@@ -1,62 +1,52 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Client applications: what they send, how long they wait, how they give up, and what they do with
- * an answer. And the pipes to their gateways, where a line can be written and never read.
+ * an answer.
  */
 #include "sim/sim.h"
 
 #include <stdlib.h>
 
-static struct sim_life *life_of(struct hx_downstream *downstream)
-{
-    return hx_container_of(downstream, struct sim_life, downstream);
-}
-
 static void retry_later(struct sim *sim, struct sim_intent *intent, int64_t delay_ms);
 
 /* ---- the way to the gateway ---- */
 
-static void on_arrival(struct sim *sim, struct sim_event *event)
+void sim_call_arrives(struct sim *sim, struct sim_life *life, struct sim_call *call, bool is_cancel)
 {
-    struct sim_life *life = sim_life_find(sim, event->a);
-    if (life == NULL || life->is_closed)
-        return;
-    /* `b` is the call, `tag` says whether this is its cancel. */
-    if (event->b != 0) {
-        struct sim_call *call = sim_call_get(sim, event->b);
-        if (event->tag != 0)
-            call->is_cancel_near = life->has_cancel_near = true;
-        else
-            call->arrivals++;
-        /* A request that its transport repeats after it was told "nothing was sent" is a new
-         * one. */
-        struct sim_intent *intent = sim_intent_get(sim, call->intent);
-        if (event->tag == 0 && call->arrivals > 1 && call->answers > 0 && intent->key[0] == '\0')
-            intent->allowed_more++;
-        if (life->is_paused)
-            sim_host_silence(sim, life->number);
-    }
-    sim_downstream_append(life, HX_PEER_MESSAGE, 0, hx_buf_span(&event->line));
+    if (is_cancel)
+        call->is_cancel_near = life->has_cancel_near = true;
+    else
+        call->arrivals++;
+    /* A request that its transport repeats after it was told "nothing was sent" is a new one. */
+    struct sim_intent *intent = sim_intent_get(sim, call->intent);
+    if (!is_cancel && call->arrivals > 1 && call->answers > 0 && intent->key[0] == '\0')
+        intent->allowed_more++;
+    if (life->is_paused)
+        sim_host_silence(sim, life->number);
 }
 
-static struct sim_event *post(struct sim *sim, uint32_t life_number, struct hx_span line)
+/* `call` may be NULL. */
+static void post(struct sim *sim, struct sim_host *host, uint32_t life, struct hx_span line,
+                 const struct sim_call *call, bool is_cancel)
 {
-    struct sim_life *life = sim_life_find(sim, life_number);
-    int64_t at = sim->now + sim_between(&sim->luck, 0, 3);
-    if (life != NULL) {
-        if (at < life->last_heard_at)
-            at = life->last_heard_at;
-        life->last_heard_at = at;
+    if (host->port == 0) {
+        struct sim_event *event = sim_pipe_post(sim, life, line);
+        event->b = call != NULL ? call->number : 0;
+        event->tag = is_cancel;
+        return;
     }
-    struct sim_event *event = sim_after(sim, at - sim->now, on_arrival);
-    event->a = life_number;
-    (void)hx_buf_append_span(&event->line, line);
-    return event;
+    struct sim_exchange *exchange = sim_web_post(sim, host, line, 0);
+    if (exchange == NULL || call == NULL)
+        return;
+    exchange->call = call->number;
+    exchange->is_cancel = is_cancel;
+    if (!is_cancel)
+        sim_call_get(sim, call->number)->exchange = exchange->number;
 }
 
 void sim_host_send(struct sim *sim, struct sim_host *host, struct hx_span line)
 {
-    (void)post(sim, host->life, line);
+    post(sim, host, host->life, line, NULL, false);
 }
 
 /* ---- a call's way through its client ---- */
@@ -116,12 +106,15 @@ void sim_host_cancel(struct sim *sim, struct sim_call *call)
              "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
              "\"requestId\":%s,\"reason\":\"%s\"}}",
              id, sim_chance(&sim->luck, 700) ? "Request timed out" : "user pressed Esc");
+    struct sim_host *host = &sim->hosts[call->host];
+    if (host->port != 0 && host->session != call->session) {
+        sim_call_lost(sim, call);
+        return;
+    }
     call->state = SIM_CALL_CANCELLED;
     sim_trace(sim, "host %u cancels call %u", call->host, call->number);
     allow_unread(sim, call);
-    struct sim_event *event = post(sim, call->life, hx_span_cstr(text));
-    event->b = call->number;
-    event->tag = 1;
+    post(sim, host, call->life, hx_span_cstr(text), call, true);
 }
 
 static void give_up(struct sim *sim, struct sim_intent *intent)
@@ -132,6 +125,31 @@ static void give_up(struct sim *sim, struct sim_intent *intent)
     }
 }
 
+static void again(struct sim *sim, struct sim_intent *intent, int64_t low_ms, int64_t high_ms);
+
+/* It gives the call up by closing the connection that the answer would come on. */
+static void drop_connection(struct sim *sim, struct sim_call *call)
+{
+    struct sim_exchange *exchange = sim_exchange_find(sim, call->exchange);
+    call->is_adrift = false;
+    if (exchange != NULL && exchange->life == call->life)
+        sim_web_cut(sim, exchange, false);
+    if (call->state == SIM_CALL_OPEN)
+        sim_call_lost(sim, call);
+}
+
+void sim_call_lost(struct sim *sim, struct sim_call *call)
+{
+    struct sim_intent *intent = sim_intent_get(sim, call->intent);
+    call->state = SIM_CALL_LOST;
+    call->is_adrift = false;
+    allow_unread(sim, call);
+    if (call->is_conflict)
+        return;
+    intent->was_disturbed = true;
+    again(sim, intent, 0, 2500);
+}
+
 static void on_patience(struct sim *sim, struct sim_event *event)
 {
     struct sim_call *call = sim_call_get(sim, event->b);
@@ -140,12 +158,22 @@ static void on_patience(struct sim *sim, struct sim_event *event)
     if (call->state != SIM_CALL_OPEN)
         return;
     intent->was_disturbed = true;
-    if (!sim->is_calm && sim_chance(&sim->luck, sim->weather.front_kill)) {
+    if (host->port != 0 && host->has_vanished)
+        return;
+    if (host->port == 0 && !sim->is_calm && sim_chance(&sim->luck, sim->weather.front_kill)) {
         sim_host_hang_up(sim, host, (enum sim_hang_up)sim_below(&sim->luck, 2));
+        return;
+    }
+    bool is_connected = host->port == 0 || sim_call_is_heard(sim, call);
+    if (host->port != 0 && (!is_connected || sim_chance(&sim->luck, 400))) {
+        /* Most clients over HTTP just drop the connection. */
+        drop_connection(sim, call);
         return;
     }
     if (intent->give_up != SIM_SILENT) {
         sim_host_cancel(sim, call);
+        if (call->state == SIM_CALL_LOST)
+            return;
     } else {
         call->state = SIM_CALL_ABANDONED;
         sim_trace(sim, "host %u gives call %u up silently", call->host, call->number);
@@ -159,6 +187,13 @@ static void on_patience(struct sim *sim, struct sim_event *event)
     }
 }
 
+/* Somebody else's key: even the same call with it is refused. */
+static bool is_strange(const struct sim *sim, const struct sim_call *call)
+{
+    const struct sim_host *owner = &sim->hosts[sim->intents[call->intent - 1].host];
+    return strcmp(sim->hosts[call->host].principal, owner->principal) != 0;
+}
+
 static void write_call(struct sim *sim, const struct sim_call *call,
                        const struct sim_intent *intent, struct hx_buf *line)
 {
@@ -169,9 +204,9 @@ static void write_call(struct sim *sim, const struct sim_call *call,
                         ",\"method\":\"tools/call\",\"params\":{\"name\":\"%s\",\"arguments\":{"
                         "\"amount\":%u%s,\"memo\":\"caf\\u00e9\"},\"_meta\":{\"sim\":%u",
                         sim_tool_names[intent->tool], intent->group,
-                        call->is_conflict         ? ".5"
-                        : (call->number & 1) != 0 ? ".0"
-                                                  : "",
+                        call->is_conflict && !is_strange(sim, call) ? ".5"
+                        : (call->number & 1) != 0                   ? ".0"
+                                                                    : "",
                         call->number);
     if (sim_chance(&sim->luck, 300))
         (void)hx_buf_printf(line, ",\"progressToken\":\"p%u\"", call->number);
@@ -183,13 +218,28 @@ static void write_call(struct sim *sim, const struct sim_call *call,
     (void)hx_buf_append_cstr(line, "}}");
 }
 
+static void post_batch(struct sim *sim, struct sim_host *host)
+{
+    struct sim_exchange *exchange = sim_web_post(sim, host, hx_buf_span(&host->batch), 0);
+    if (exchange == NULL)
+        return;
+    exchange->is_batch = true;
+    for (uint32_t i = 1; i <= sim->call_count; i++) {
+        struct sim_call *call = sim_call_get(sim, i);
+        if (call->session == host->session && call->exchange == 0)
+            call->exchange = exchange->number;
+    }
+}
+
 static void on_batch(struct sim *sim, struct sim_event *event)
 {
     struct sim_host *host = &sim->hosts[event->a];
     if (host->batch.len == 0)
         return;
     (void)hx_buf_append_char(&host->batch, ']');
-    if (host->life != 0)
+    if (host->life != 0 && host->port != 0)
+        post_batch(sim, host);
+    else if (host->life != 0)
         sim_host_send(sim, host, hx_buf_span(&host->batch));
     hx_buf_reset(&host->batch);
 }
@@ -212,6 +262,20 @@ static bool may_batch(const struct sim_host *host)
     return host->revision != NULL && hx_span_eq_cstr(hx_span_cstr(host->revision), "2025-03-26");
 }
 
+/* Something between the two sends it again. */
+static void repeat(struct sim *sim, struct sim_host *host, const struct sim_call *call,
+                   struct hx_span line)
+{
+    int64_t delay_ms = sim_between(&sim->luck, 0, 900);
+    if (host->port != 0) {
+        struct sim_exchange *exchange = sim_web_post(sim, host, line, delay_ms);
+        if (exchange != NULL)
+            exchange->call = call->number;
+        return;
+    }
+    sim_pipe_repeat(sim, host->life, line, delay_ms)->b = call->number;
+}
+
 void sim_host_call(struct sim *sim, struct sim_host *host, struct sim_intent *intent,
                    bool is_conflict)
 {
@@ -220,6 +284,7 @@ void sim_host_call(struct sim *sim, struct sim_host *host, struct sim_intent *in
     call->intent = intent->number;
     call->host = host->number;
     call->life = host->life;
+    call->session = host->session;
     call->id = host->next_id++;
     call->is_text_id = sim_chance(&sim->luck, 200);
     call->is_conflict = is_conflict;
@@ -233,15 +298,12 @@ void sim_host_call(struct sim *sim, struct sim_host *host, struct sim_intent *in
     if (may_batch(host) && sim_chance(&sim->luck, sim->weather.batch)) {
         add_to_batch(sim, host, call, hx_buf_span(&line));
     } else {
-        post(sim, host->life, hx_buf_span(&line))->b = call->number;
+        post(sim, host, host->life, hx_buf_span(&line), call, false);
         if (!sim->is_calm && !is_conflict && intent->tool != SIM_LOOK &&
             sim_chance(&sim->luck, sim->weather.double_send)) {
             sim_mark(sim, SIM_TRANSPORT_REPEAT);
             sim_trace(sim, "host %u sends call %u twice", host->number, call->number);
-            struct sim_event *event = sim_after(sim, sim_between(&sim->luck, 0, 900), on_arrival);
-            event->a = host->life;
-            event->b = call->number;
-            (void)hx_buf_append_span(&event->line, hx_buf_span(&line));
+            repeat(sim, host, call, hx_buf_span(&line));
         }
     }
     hx_buf_fini(&line);
@@ -271,12 +333,37 @@ static void allow_pause(struct sim *sim, const struct sim_host *host, struct sim
     }
 }
 
+/* Another session of the same principal goes on with it. */
+static struct sim_host *move(struct sim *sim, struct sim_intent *intent)
+{
+    struct sim_host *host = &sim->hosts[intent->host];
+    struct sim_host *other = &sim->hosts[1 + sim_below(&sim->shape, sim->host_count)];
+    bool is_equal =
+        other->port != 0 && host->port != 0 && strcmp(other->principal, host->principal) == 0;
+    if (!is_equal || other->life == 0 || !other->is_ready || other->has_vanished ||
+        !(host->has_vanished || sim_chance(&sim->shape, sim->weather.move)))
+        return host;
+    for (uint32_t i = 1; intent->key[0] == '\0' && i <= sim->call_count; i++) {
+        const struct sim_call *call = sim_call_get(sim, i);
+        if (call->intent == intent->number && call->state == SIM_CALL_ABANDONED)
+            return host; /* that it was given up is seen on its own session alone */
+    }
+    intent->host = other->number;
+    return other;
+}
+
 static void on_retry(struct sim *sim, struct sim_event *event)
 {
     struct sim_intent *intent = sim_intent_get(sim, event->b);
     struct sim_host *host = &sim->hosts[intent->host];
     if (intent->state != SIM_INTENT_OPEN || open_calls(sim, intent->number) > 0)
         return;
+    host = move(sim, intent);
+    if (host->has_vanished) {
+        intent->retries_left = 0;
+        give_up(sim, intent);
+        return;
+    }
     if (host->life == 0 || !host->is_ready) {
         retry_later(sim, intent, 200);
         return;
@@ -284,7 +371,8 @@ static void on_retry(struct sim *sim, struct sim_event *event)
     allow_pause(sim, host, intent);
     for (uint32_t i = 1; i <= sim->call_count; i++) {
         struct sim_call *call = sim_call_get(sim, i);
-        if (call->intent == intent->number && call->life != host->life &&
+        if (call->intent == intent->number &&
+            (call->life != host->life || call->session != host->session) &&
             sim_life_find(sim, call->life) != NULL)
             allow_unread(sim, call);
     }
@@ -307,6 +395,8 @@ static void on_conflict_probe(struct sim *sim, struct sim_event *event)
 {
     struct sim_intent *intent = sim_intent_get(sim, event->b);
     struct sim_host *host = &sim->hosts[intent->host];
+    if (sim->form.port_count > 0 && sim_chance(&sim->shape, 500))
+        host = &sim->hosts[1 + sim_below(&sim->shape, sim->host_count)];
     if (host->life == 0 || !host->is_ready)
         return;
     for (size_t i = 0;; i++) {
@@ -370,12 +460,18 @@ static void take_initialized(struct sim *sim, struct sim_host *host, bool is_res
     host->initialize_id = 0;
     if (!is_result) {
         /* Real clients give up; ours begins again. */
-        sim_host_hang_up(sim, host, SIM_KILL_FRONT);
+        if (host->port != 0)
+            sim_web_end(sim, host);
+        else
+            sim_host_hang_up(sim, host, SIM_KILL_FRONT);
         return;
     }
+    host->has_session = host->port != 0;
     sim_host_send(sim, host,
                   HX_SPAN_LIT("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"));
     host->is_ready = true;
+    if (host->port != 0)
+        sim_web_greeted(sim, host);
 }
 
 /* A person who can look at the books: says what happened, or leaves it open. */
@@ -453,7 +549,7 @@ static void take_request(struct sim *sim, struct sim_host *host, const struct hx
     sim_host_send(sim, host, hx_span_cstr(text));
 }
 
-static void take_one(struct sim *sim, struct sim_host *host, uint32_t life, struct hx_span line)
+static void take_one(struct sim *sim, struct sim_host *host, uint32_t session, struct hx_span line)
 {
     struct hx_rpc_msg msg;
     if (hx_rpc_read(&sim->tape, line, &sim->limits, &sim->arena, &msg) != 0)
@@ -465,7 +561,7 @@ static void take_one(struct sim *sim, struct sim_host *host, uint32_t life, stru
     if (msg.kind != HX_RPC_RESULT && msg.kind != HX_RPC_ERROR)
         return;
     struct sim_answer answer;
-    if (!sim_answer_read(sim, life, &msg, &answer))
+    if (!sim_answer_read(sim, session, &msg, &answer))
         sim_fail(sim, "an answer cannot be read: %.*s", HX_SPAN_FMT(line));
     if (answer.call != 0)
         take_answer(sim, sim_call_get(sim, answer.call), &answer);
@@ -473,13 +569,13 @@ static void take_one(struct sim *sim, struct sim_host *host, uint32_t life, stru
         take_initialized(sim, host, msg.kind == HX_RPC_RESULT);
 }
 
-static void take_line(struct sim *sim, struct sim_host *host, uint32_t life, struct hx_span line)
+void sim_host_take(struct sim *sim, struct sim_host *host, uint32_t session, struct hx_span line)
 {
     struct hx_rpc_msg msg;
     if (hx_rpc_read(&sim->tape, line, &sim->limits, &sim->arena, &msg) != 0)
         sim_fail(sim, "out of memory");
     if (msg.kind != HX_RPC_BATCH) {
-        take_one(sim, host, life, line);
+        take_one(sim, host, session, line);
         return;
     }
     struct hx_span elements[64];
@@ -490,276 +586,5 @@ static void take_line(struct sim *sim, struct sim_host *host, uint32_t life, str
             elements[count++] = hx_json_raw(&sim->tape, at);
     }
     for (size_t i = 0; i < count; i++)
-        take_one(sim, host, life, elements[i]);
-}
-
-/* ---- the pipe from the gateway ---- */
-
-static struct sim_line *unread_find(struct sim_host *host, uint32_t life, uint64_t tag)
-{
-    hx_list_for_each (at, &host->unread) {
-        struct sim_line *line = hx_container_of(at, struct sim_line, node);
-        if (line->life == life && line->tag == tag)
-            return line;
-    }
-    return NULL;
-}
-
-static void line_free(struct sim_line *line)
-{
-    hx_list_unlink(&line->node);
-    hx_buf_fini(&line->line);
-    hx_free(line);
-}
-
-static void on_read(struct sim *sim, struct sim_event *event)
-{
-    struct sim_host *host = &sim->hosts[event->b];
-    struct sim_line *line = unread_find(host, event->a, event->tag);
-    if (line == NULL)
-        return;
-    if (host->life == event->a)
-        take_line(sim, host, event->a, hx_buf_span(&line->line));
-    line_free(line);
-}
-
-static void on_written(struct sim *sim, struct sim_event *event)
-{
-    struct sim_host *host = &sim->hosts[event->b];
-    struct sim_line *line = unread_find(host, event->a, event->tag);
-    struct sim_life *life = sim_life_find(sim, event->a);
-    if (line == NULL || life == NULL)
-        return;
-    line->is_written = true;
-    sim_downstream_append(life, HX_PEER_WRITTEN, event->tag, HX_SPAN_NONE);
-}
-
-static void send_line(struct hx_downstream *downstream, struct hx_buf *bytes,
-                      const struct hx_sending *sending)
-{
-    struct sim_life *life = life_of(downstream);
-    struct sim *sim = life->sim;
-    struct sim_host *host = &sim->hosts[life->host];
-    uint64_t tag = sending->tag;
-    if (life->is_frozen)
-        return;
-    if (life->is_closed || life->is_reader_gone) {
-        sim_downstream_append(life, HX_PEER_NOT_SENT, tag, HX_SPAN_NONE);
-        return;
-    }
-    sim_answer_sent(life, hx_buf_span(bytes));
-    struct sim_line *line = hx_new(struct sim_line);
-    line->tag = tag;
-    line->life = life->number;
-    hx_buf_init(&line->line, 1 << 22);
-    (void)hx_buf_append_span(&line->line, hx_buf_span(bytes));
-    hx_list_append(&host->unread, &line->node);
-    int64_t write_ms =
-        host->is_slow && sim_chance(&sim->luck, 200) ? sim_between(&sim->luck, 1, 2000) : 0;
-    int64_t at = sim->now + write_ms + sim_between(&sim->luck, 0, host->is_slow ? 1500 : 3);
-    if (at < life->last_read_at)
-        at = life->last_read_at;
-    life->last_read_at = at;
-    line->read_at = at;
-    struct sim_event *event = NULL;
-    if (write_ms == 0) {
-        line->is_written = true;
-        sim_downstream_append(life, HX_PEER_WRITTEN, tag, HX_SPAN_NONE);
-    } else {
-        event = sim_after(sim, write_ms, on_written);
-        event->a = life->number;
-        event->b = host->number;
-        event->tag = tag;
-    }
-    event = sim_after(sim, at - sim->now, on_read);
-    event->a = life->number;
-    event->b = host->number;
-    event->tag = tag;
-}
-
-static uint64_t queued_bytes(struct hx_downstream *downstream)
-{
-    struct sim_life *life = life_of(downstream);
-    uint64_t bytes = 0;
-    hx_list_for_each (at, &life->sim->hosts[life->host].unread) {
-        const struct sim_line *line = hx_container_of(at, struct sim_line, node);
-        if (line->life == life->number && !line->is_written)
-            bytes += line->line.len + 1;
-    }
-    return bytes;
-}
-
-static bool is_reader_alive(struct hx_downstream *downstream, uint64_t exchange)
-{
-    const struct sim_life *life = life_of(downstream);
-    return !life->is_closed && !life->is_reader_gone && !life->is_front_dead;
-}
-
-static void hold(struct hx_downstream *downstream, bool is_held)
-{
-}
-
-/* What is unread when the reader goes: taken back if it was written, never sent if not. */
-static void settle_unread(struct sim *sim, struct sim_life *life, bool is_taken_back)
-{
-    hx_list_for_each_safe (at, &sim->hosts[life->host].unread) {
-        struct sim_line *line = hx_container_of(at, struct sim_line, node);
-        if (line->life != life->number)
-            continue;
-        if (!line->is_written)
-            sim_downstream_append(life, HX_PEER_NOT_SENT, line->tag, HX_SPAN_NONE);
-        else if (is_taken_back)
-            sim_downstream_append(life, HX_PEER_TAKEN_BACK, line->tag, HX_SPAN_NONE);
-        if (!line->is_written || is_taken_back)
-            line_free(line);
-    }
-}
-
-static void close_both(struct hx_downstream *downstream)
-{
-    struct sim_life *life = life_of(downstream);
-    if (life->is_frozen || life->is_closed)
-        return;
-    life->is_closed = true;
-    if (!life->is_reader_gone)
-        settle_unread(life->sim, life, false);
-    sim_host_cut(life->sim, life->number);
-}
-
-static const struct hx_downstream_ops ops = {
-    .send = send_line,
-    .queued_bytes = queued_bytes,
-    .is_reader_alive = is_reader_alive,
-    .hold = hold,
-    .close = close_both,
-};
-
-void sim_downstream_open(struct sim_life *life)
-{
-    hx_list_init(&life->downstream_inbox);
-    life->downstream = (struct hx_downstream){.ops = &ops, .inbox = &life->downstream_inbox};
-}
-
-/* ---- connecting and hanging up ---- */
-
-void sim_host_connect(struct sim *sim, struct sim_host *host)
-{
-    char text[512];
-    struct sim_life *life = sim_life_new(sim, host->number);
-    host->life = life->number;
-    host->is_ready = false;
-    host->initialize_id = host->next_id++;
-    snprintf(text, sizeof(text),
-             "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"initialize\",\"params\":{"
-             "\"protocolVersion\":\"%s\",\"capabilities\":{%s},\"clientInfo\":{\"name\":\"sim\","
-             "\"version\":\"1\"}}}",
-             host->initialize_id, host->revision,
-             host->can_elicit ? "\"elicitation\":{}" : "\"roots\":{}");
-    sim_host_send(sim, host, hx_span_cstr(text));
-}
-
-static void on_connect(struct sim *sim, struct sim_event *event)
-{
-    struct sim_host *host = &sim->hosts[event->a];
-    if (host->life == 0)
-        sim_host_connect(sim, host);
-}
-
-/* The application has lost its connection: what was open is lost, and what is still wanted is tried
- * again through a new process. */
-void sim_host_after_cut(struct sim *sim, struct sim_host *host)
-{
-    uint32_t life = host->life;
-    if (life == 0)
-        return;
-    host->life = 0;
-    host->is_ready = false;
-    host->initialize_id = 0;
-    hx_buf_reset(&host->batch);
-    sim_after(sim, sim_between(&sim->luck, 10, 2000), on_connect)->a = host->number;
-    for (uint32_t i = 1; i <= sim->call_count; i++) {
-        struct sim_call *call = sim_call_get(sim, i);
-        if (call->life != life || call->state != SIM_CALL_OPEN)
-            continue;
-        call->state = SIM_CALL_LOST;
-        allow_unread(sim, call);
-        if (call->is_conflict)
-            continue;
-        struct sim_intent *intent = sim_intent_get(sim, call->intent);
-        intent->was_disturbed = true;
-        again(sim, intent, 0, 2500);
-    }
-}
-
-static void on_cut(struct sim *sim, struct sim_event *event)
-{
-    struct sim_host *host = &sim->hosts[event->b];
-    if (host->life == event->a)
-        sim_host_after_cut(sim, host);
-}
-
-void sim_host_cut(struct sim *sim, uint32_t life)
-{
-    for (uint32_t i = 1; i <= sim->host_count; i++) {
-        if (sim->hosts[i].life != life)
-            continue;
-        /* It reads what is in the pipe, and then the end. */
-        int64_t wait_ms = sim_between(&sim->luck, 0, 20);
-        hx_list_for_each (at, &sim->hosts[i].unread) {
-            const struct sim_line *line = hx_container_of(at, struct sim_line, node);
-            if (line->life == life && line->read_at - sim->now > wait_ms)
-                wait_ms = line->read_at - sim->now;
-        }
-        struct sim_event *event = sim_after(sim, wait_ms, on_cut);
-        event->a = life;
-        event->b = i;
-    }
-}
-
-static void on_front_gone(struct sim *sim, struct sim_event *event)
-{
-    struct sim_life *life = sim_life_find(sim, event->a);
-    if (life != NULL)
-        sim_downstream_append(life, HX_PEER_FRONT_GONE, 0, HX_SPAN_NONE);
-}
-
-void sim_host_hang_up(struct sim *sim, struct sim_host *host, enum sim_hang_up how)
-{
-    struct sim_life *life = sim_life_find(sim, host->life);
-    static const char *const words[] = {"kills its front", "closes its pipes", "ends its input"};
-    if (life == NULL || life->is_closed)
-        return;
-    sim_trace(sim, "host %u %s, life %u", host->number, words[how], life->number);
-    for (uint32_t i = 1; i <= sim->intent_count; i++) {
-        struct sim_intent *intent = sim_intent_get(sim, i);
-        if (intent->host == host->number)
-            intent->was_disturbed = true;
-    }
-    switch (how) {
-    case SIM_KILL_FRONT:
-        sim_mark(sim, SIM_FRONT_KILL);
-        life->is_front_dead = true;
-        sim_after(sim, sim_between(&sim->luck, 0, 3), on_front_gone)->a = life->number;
-        break;
-    case SIM_CLOSE_PIPES:
-        life->is_reader_gone = true;
-        sim_downstream_append(life, HX_PEER_END_OF_INPUT, 0, HX_SPAN_NONE);
-        settle_unread(sim, life, true);
-        sim_downstream_append(life, HX_PEER_READER_GONE, 0, HX_SPAN_NONE);
-        break;
-    case SIM_END_OF_INPUT:
-        sim_downstream_append(life, HX_PEER_END_OF_INPUT, 0, HX_SPAN_NONE);
-        return; /* it still reads */
-    }
-    sim_host_after_cut(sim, host);
-}
-
-void sim_host_drop_unread(struct sim *sim, struct sim_host *host)
-{
-    struct hx_list *node;
-    while ((node = hx_list_take_first(&host->unread)) != NULL) {
-        struct sim_line *line = hx_container_of(node, struct sim_line, node);
-        hx_buf_fini(&line->line);
-        hx_free(line);
-    }
+        take_one(sim, host, session, elements[i]);
 }

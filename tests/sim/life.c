@@ -34,14 +34,13 @@ static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *
 
 static struct hx_upstream *make_upstream(void *context)
 {
-    struct sim_life *life = context;
-    return &life->upstream;
+    return sim_upstream_new(context);
 }
 
 static void free_upstream(void *context, struct hx_upstream *upstream)
 {
-    (void)context; /* it lives in the life */
-    (void)upstream;
+    (void)context;
+    sim_upstream_free(sim_upstream_of(upstream));
 }
 
 struct sim_life *sim_life_find(struct sim *sim, uint32_t number)
@@ -64,25 +63,27 @@ struct sim_life *sim_life_of_owner(struct sim *sim, const struct hx_id *owner)
     return NULL;
 }
 
-struct sim_life *sim_life_new(struct sim *sim, uint32_t host)
+struct sim_life *sim_life_new(struct sim *sim, uint32_t port)
 {
     struct sim_life *life = hx_new(struct sim_life);
     uint8_t random[10];
     life->sim = sim;
     life->number = ++sim->life_count;
     life->resumed_at = -1000000;
-    life->host = host;
+    life->port = port;
     hx_rand_fill(&sim->rand, random, sizeof(random));
     life->owner = hx_id_make(hx_clock_now(&sim->clock).wall, random);
-    sim_trace(sim, "life %u begins for host %u, owner %s", life->number, host,
+    sim_trace(sim, "life %u begins%s, owner %s", life->number, port != 0 ? " at a port" : "",
               sim_short_id(&life->owner));
     sim_disk_open(life);
-    sim_upstream_open(life);
-    sim_downstream_open(life);
+    hx_list_init(&life->upstreams);
+    hx_list_init(&life->upstream_inbox);
+    hx_list_init(&life->doors);
+    hx_list_init(&life->downstream_inbox);
     sim_neighbours_open(life);
     hx_list_append(&sim->lives, &life->node);
     struct hx_gateway_options options = {
-        .ends_with_client = true,
+        .ends_with_client = port == 0,
         .message_max = 1 << 20,
         .orphan_timeout_ms = sim->contracts[SIM_PAY].orphan_timeout_ms,
         .waiters_max = 4,
@@ -91,6 +92,7 @@ struct sim_life *sim_life_new(struct sim *sim, uint32_t host)
         .queue_max = 64 * 1024,
         .tell_max = HX_TELL_DEBUG,
         .tell = tell,
+        .session_over = port != 0 ? sim_web_session_over : NULL,
         .context = life,
     };
     struct hx_gateway_ports ports = {
@@ -107,6 +109,7 @@ struct sim_life *sim_life_new(struct sim *sim, uint32_t host)
         .hints = HX_HINTS_READ_ONLY,
         .stuck_timeout_ms = 60 * 1000,
         .start_timeout_ms = 120 * 1000,
+        .is_remote = sim->form.is_remote,
         .rules_for = rules_for,
         .relay = relay,
         .is_predecessor_draining = is_predecessor_draining,
@@ -114,13 +117,7 @@ struct sim_life *sim_life_new(struct sim *sim, uint32_t host)
         .free_upstream = free_upstream,
         .context = life,
     };
-    struct hx_session_options session = {
-        .server = hx_server_new(life->gateway, &server),
-        .downstream = &life->downstream,
-        .tenant = HX_SPAN_LIT("local"),
-        .principal = HX_SPAN_LIT("1000"),
-    };
-    (void)hx_session_new(life->gateway, &session);
+    life->server = hx_server_new(life->gateway, &server);
     life->wake_at = sim->now;
     return life;
 }
@@ -162,8 +159,33 @@ static void release(struct sim_life *life)
     drop_peer_events(&life->downstream_inbox);
     while ((node = hx_list_take_first(&life->neighbour_inbox)) != NULL)
         hx_neighbour_event_free(hx_container_of(node, struct hx_neighbour_event, node));
+    hx_list_for_each_safe (at, &life->doors)
+        sim_door_free(hx_container_of(at, struct sim_door, node));
+    hx_list_for_each_safe (at, &life->upstreams)
+        sim_upstream_free(hx_container_of(at, struct sim_upstream, node));
     hx_list_unlink(&life->node);
     hx_free(life);
+}
+
+static void on_port_opens(struct sim *sim, struct sim_event *event)
+{
+    sim->ports[event->a].is_coming = false;
+    sim_port_open(sim, event->a);
+}
+
+void sim_port_open(struct sim *sim, uint32_t port)
+{
+    const struct sim_life *life = sim_life_find(sim, sim->ports[port].life);
+    if (life == NULL || hx_gateway_is_draining(life->gateway))
+        sim->ports[port].life = sim_life_new(sim, port)->number;
+}
+
+void sim_port_open_later(struct sim *sim, uint32_t port, int64_t delay_ms)
+{
+    if (port == 0 || sim->ports[port].is_coming)
+        return;
+    sim->ports[port].is_coming = true;
+    sim_after(sim, delay_ms, on_port_opens)->a = port;
 }
 
 /* The keeper ends in good order, as the program does it. */
@@ -173,15 +195,20 @@ static void end(struct sim_life *life)
     uint32_t number = life->number;
     sim_trace(sim, "life %u has ended", number);
     sim_mark(sim, SIM_DRAIN);
-    const struct sim_process *process = sim_process_find(sim, life->process);
-    if (process != NULL && !process->is_dead)
-        sim_fail(sim, "life %u ended and left its server running", number);
+    hx_list_for_each (at, &life->upstreams) {
+        const struct sim_upstream *upstream = hx_container_of(at, struct sim_upstream, node);
+        const struct sim_process *process = sim_process_find(sim, upstream->process);
+        if (process != NULL && !process->is_dead && !process->is_remote)
+            sim_fail(sim, "life %u ended and left its server running", number);
+    }
     count_marks(life);
     life->is_frozen = true;
     hx_gateway_free(life->gateway);
     sim_disk_close(life);
+    uint32_t port = life->port;
     release(life);
     sim_host_cut(sim, number);
+    sim_port_open_later(sim, port, sim_between(&sim->shape, 0, 3000));
 }
 
 void sim_life_turn(struct sim_life *life)
@@ -196,6 +223,7 @@ void sim_life_turn(struct sim_life *life)
     }
     life->has_cancel_near = false;
     sim_look_check(life->gateway);
+    sim->marks[SIM_SHARED] += sim_look_is_shared(life->gateway);
     sim_check_rows(sim);
     if (hx_gateway_is_done(life->gateway))
         end(life);
@@ -222,15 +250,20 @@ void sim_life_kill(struct sim_life *life)
     struct sim *sim = life->sim;
     uint32_t number = life->number;
     sim_trace(sim, "life %u is killed", number);
-    struct sim_process *process = sim_process_find(sim, life->process);
-    if (process != NULL && !process->is_dead) {
+    hx_list_for_each (at, &life->upstreams) {
+        const struct sim_upstream *upstream = hx_container_of(at, struct sim_upstream, node);
+        struct sim_process *process = sim_process_find(sim, upstream->process);
+        if (process == NULL || process->is_dead || process->is_remote)
+            continue;
         /* The reaper ends the group, a moment later. */
         process->life = 0;
         sim_after(sim, sim_between(&sim->luck, 0, 150), on_orphan_ends)->a = process->number;
     }
+    uint32_t port = life->port;
     sim_life_free(life);
     sim_host_allow_unread(sim, number);
     sim_host_cut(sim, number);
+    sim_port_open_later(sim, port, sim_between(&sim->shape, 20, 4000));
 }
 
 void sim_host_crash(struct sim *sim)
@@ -239,16 +272,19 @@ void sim_host_crash(struct sim *sim)
     sim_mark(sim, SIM_CRASH);
     hx_list_for_each_safe (at, &sim->processes) {
         struct sim_process *process = hx_container_of(at, struct sim_process, node);
+        if (process->is_remote)
+            continue; /* on another machine */
         process->life = 0;
         if (!process->is_dead)
             sim_process_die(sim, process, 9);
     }
     hx_list_for_each_safe (at, &sim->lives) {
         struct sim_life *life = hx_container_of(at, struct sim_life, node);
-        uint32_t number = life->number;
+        uint32_t number = life->number, port = life->port;
         sim_life_free(life);
         sim_host_allow_unread(sim, number);
         sim_host_cut(sim, number);
+        sim_port_open_later(sim, port, sim_between(&sim->shape, 100, 8000));
     }
     size_t unsynced = hx_memory_ledger_unsynced(sim->ledger);
     hx_memory_ledger_lose_unsynced(sim->ledger, sim_below(&sim->luck, (uint32_t)unsynced + 1));

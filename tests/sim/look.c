@@ -16,15 +16,90 @@ bool sim_look_route(const struct hx_upstream *upstream, uint64_t tag, struct hx_
     return true;
 }
 
+static bool is_in(const struct hx_list *list, const struct hx_list *node)
+{
+    hx_list_for_each (at, list) {
+        if (at == node)
+            return true;
+    }
+    return false;
+}
+
+/* A session that is gone or over has nothing open; one that lives has a link that knows it. */
 static void check_session(struct hx_session *session)
 {
-    uint32_t requests = 0;
+    uint32_t requests = 0, asks = 0;
+    uint64_t bytes = 0;
+    const struct hx_gateway *gateway = session->gateway;
+    hx_assert(session->magic == HX_SESSION_MAGIC);
+    hx_assert(session->link != NULL);
+    hx_assert(is_in(&gateway->links, &session->link->node));
+    hx_assert(is_in(&session->link->sessions, &session->link_node));
+    hx_assert(session->options.downstream->owner == session);
+    hx_assert(!session->is_gone || hx_list_is_empty(&session->requests));
+    hx_assert(!session->is_gone || hx_list_is_empty(&session->asks));
+    hx_assert(session->taken == NULL);
+    hx_assert(session->taking == 0);
+    hx_list_for_each (node, &session->asks) {
+        const struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
+        hx_assert(ask->session == session);
+        hx_assert(ask->work == NULL || ask->work->ask == ask);
+        asks++;
+    }
+    hx_assert(asks == session->asks_by_id.count);
     hx_list_for_each (node, &session->requests) {
         struct hx_request *request = hx_container_of(node, struct hx_request, node);
+        hx_assert(request->session == session);
         hx_assert(request->call == NULL || request->call->request == request);
+        hx_assert(request->call == NULL || request->call->session == session);
+        hx_assert(request->route == NULL || request->route->request == request);
+        bytes += request->message.len;
         requests++;
     }
     hx_assert(requests == session->request_count);
+    hx_assert(bytes == session->request_bytes);
+    hx_assert(requests == session->requests_by_id.count);
+}
+
+/* Every route belongs to one request or one work, which know it. */
+static void check_link(const struct hx_gateway *gateway, struct hx_link *link)
+{
+    uint32_t routes = 0, server_asks = 0;
+    hx_assert(link->upstream->owner == link);
+    hx_assert(is_in(&gateway->servers, &link->server->node));
+    hx_list_for_each (node, &link->route_list) {
+        const struct hx_route *route = hx_container_of(node, struct hx_route, node);
+        hx_assert(route->link == link);
+        hx_assert(hx_route_find(link, route->id) == route);
+        hx_assert(route->request == NULL || route->work == NULL);
+        hx_assert(route->request == NULL || route->request->route == route);
+        hx_assert(route->request == NULL || route->request->session->link == link);
+        hx_assert(route->work == NULL || route->work->route == route);
+        hx_assert(route->work == NULL || !hx_work_has_attempt(route->work) ||
+                  route->work->link == link);
+        routes++;
+    }
+    hx_assert(routes == link->routes.count);
+    hx_list_for_each (node, &link->works) {
+        const struct hx_work *work = hx_container_of(node, struct hx_work, link_node);
+        hx_assert(work->link == link);
+        hx_assert(is_in(&gateway->works, &work->node));
+    }
+    hx_list_for_each (node, &link->sessions) {
+        const struct hx_session *session = hx_container_of(node, struct hx_session, link_node);
+        hx_assert(session->link == link);
+        hx_list_for_each (at, &session->asks)
+            server_asks += hx_container_of(at, struct hx_ask, node)->kind == HX_ASK_SERVER;
+    }
+    hx_assert(server_asks == link->server_asks);
+    hx_list_for_each (node, &link->waiting_calls) {
+        const struct hx_call *call = hx_container_of(node, struct hx_call, node);
+        hx_assert(call->stage == HX_CALL_STARTING);
+        hx_assert(call->session->link == link);
+    }
+    hx_assert(!link->is_leaving || hx_list_is_empty(&link->sessions));
+    hx_assert(link->share.len > 0 || hx_list_is_empty(&link->sessions) ||
+              hx_list_first(&link->sessions) == hx_list_last(&link->sessions));
 }
 
 void sim_look_check(struct hx_gateway *gateway)
@@ -37,13 +112,29 @@ void sim_look_check(struct hx_gateway *gateway)
             struct hx_call *call = hx_container_of(at, struct hx_call, node);
             hx_assert(call->work == work);
             hx_assert(call->request != NULL);
+            hx_assert(!call->session->is_gone);
             waiting++;
         }
         hx_assert(waiting == work->op.waiters);
         hx_assert(work->route == NULL || work->route->work == work);
+        hx_assert(work->link == NULL || is_in(&gateway->links, &work->link->node));
+        hx_assert(work->link == NULL || is_in(&work->link->works, &work->link_node));
+        hx_assert(work->link != NULL || hx_list_is_empty(&work->link_node));
     }
+    hx_list_for_each (node, &gateway->links)
+        check_link(gateway, hx_container_of(node, struct hx_link, node));
     hx_list_for_each (node, &gateway->sessions)
         check_session(hx_container_of(node, struct hx_session, node));
+}
+
+bool sim_look_is_shared(struct hx_gateway *gateway)
+{
+    hx_list_for_each (node, &gateway->links) {
+        const struct hx_link *link = hx_container_of(node, struct hx_link, node);
+        if (hx_list_first(&link->sessions) != hx_list_last(&link->sessions))
+            return true;
+    }
+    return false;
 }
 
 bool sim_look_has_unsaved(struct hx_gateway *gateway)

@@ -1,37 +1,81 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tool server and the pipe to it. It acts at some moment and answers at another, or not at
- * all; it dies, stalls, says nonsense; and what it did outside is counted where no crash can reach.
+ * The tool server. It acts at some moment and answers at another, or not at all, or says nonsense;
+ * and what it did outside is counted where no crash can reach.
  */
 #include "sim/sim.h"
 
 #include <stdlib.h>
 
-enum { LATE_MS = 30000 };
-
-static void append(struct hx_list *inbox, struct hx_peer_event *event, uint64_t tag,
-                   struct hx_span line)
+struct sim_upstream *sim_upstream_of(struct hx_upstream *upstream)
 {
+    return hx_container_of(upstream, struct sim_upstream, upstream);
+}
+
+struct sim_upstream *sim_upstream_find(struct sim *sim, uint32_t number)
+{
+    hx_list_for_each (life, &sim->lives) {
+        hx_list_for_each (at, &hx_container_of(life, struct sim_life, node)->upstreams) {
+            struct sim_upstream *upstream = hx_container_of(at, struct sim_upstream, node);
+            if (upstream->number == number)
+                return upstream;
+        }
+    }
+    return NULL;
+}
+
+struct hx_peer_event *sim_upstream_event(struct sim_upstream *upstream,
+                                         enum hx_peer_event_type type, uint32_t generation,
+                                         uint64_t tag, struct hx_span line)
+{
+    struct hx_peer_event *event = hx_peer_event_new(type, generation);
+    event->upstream = &upstream->upstream;
     event->tag = tag;
     if (!hx_span_is_absent(line))
         (void)hx_buf_append_span(&event->line, line);
-    hx_list_append(inbox, &event->node);
+    hx_list_append(&upstream->life->upstream_inbox, &event->node);
+    return event;
 }
 
-void sim_upstream_append(struct sim_life *life, enum hx_peer_event_type type, uint32_t generation,
-                         uint64_t tag, struct hx_span line)
+struct hx_upstream *sim_upstream_new(struct sim_life *life)
 {
-    struct hx_peer_event *event = hx_peer_event_new(type, generation);
-    event->upstream = &life->upstream;
-    append(&life->upstream_inbox, event, tag, line);
+    struct sim_upstream *upstream = hx_new(struct sim_upstream);
+    upstream->number = ++life->sim->upstream_count;
+    upstream->life = life;
+    upstream->upstream = (struct hx_upstream){
+        .ops = life->sim->form.is_remote ? &sim_remote_ops : &sim_child_ops,
+        .inbox = &life->upstream_inbox,
+    };
+    hx_list_append(&life->upstreams, &upstream->node);
+    return &upstream->upstream;
 }
 
-void sim_downstream_append(struct sim_life *life, enum hx_peer_event_type type, uint64_t tag,
-                           struct hx_span line)
+void sim_upstream_free(struct sim_upstream *upstream)
 {
-    struct hx_peer_event *event = hx_peer_event_new(type, 0);
-    event->downstream = &life->downstream;
-    append(&life->downstream_inbox, event, tag, line);
+    sim_remote_detach(upstream->life->sim, upstream->number);
+    hx_list_unlink(&upstream->node);
+    hx_free(upstream);
+}
+
+struct sim_process *sim_process_new(struct sim_upstream *upstream, uint32_t generation)
+{
+    struct sim *sim = upstream->life->sim;
+    struct sim_process *process = hx_new(struct sim_process);
+    process->number = ++sim->process_count;
+    process->life = upstream->life->number;
+    process->upstream = upstream->number;
+    process->generation = generation;
+    snprintf(process->name, sizeof(process->name), "process-%u", process->number);
+    hx_list_append(&sim->processes, &process->node);
+    upstream->process = process->number;
+    return process;
+}
+
+void sim_processes_free(struct sim *sim)
+{
+    struct hx_list *node;
+    while ((node = hx_list_take_first(&sim->processes)) != NULL)
+        hx_free(hx_container_of(node, struct sim_process, node));
 }
 
 struct sim_process *sim_process_find(struct sim *sim, uint32_t number)
@@ -44,59 +88,34 @@ struct sim_process *sim_process_find(struct sim *sim, uint32_t number)
     return NULL;
 }
 
-static struct sim_life *life_of(struct hx_upstream *upstream)
-{
-    return hx_container_of(upstream, struct sim_life, upstream);
-}
-
-/* An event for the gateway that owns this process, if it still lives. */
-static void report(struct sim *sim, const struct sim_process *process, enum hx_peer_event_type type,
-                   uint64_t tag, struct hx_span line)
-{
-    struct sim_life *life = sim_life_find(sim, process->life);
-    if (life != NULL)
-        sim_upstream_append(life, type, process->generation, tag, line);
-}
-
 /* ---- what it says ---- */
 
-static void on_wire(struct sim *sim, struct sim_event *event)
-{
-    struct sim_process *process = sim_process_find(sim, event->a);
-    if (process == NULL || process->wire_count == 0)
-        return;
-    process->wire_count--;
-    report(sim, process, HX_PEER_MESSAGE, 0, hx_buf_span(&event->line));
-}
-
-static void say(struct sim *sim, struct sim_process *process, struct hx_span line)
+/* `about`: the call that it belongs to, or NULL. */
+static void say(struct sim *sim, struct sim_process *process, struct hx_span line,
+                const struct sim_run *about)
 {
     if (process->is_dead)
         return;
-    int64_t at = sim->now + sim_between(&sim->luck, 0, 3);
-    if (at < process->last_wire_at)
-        at = process->last_wire_at;
-    process->last_wire_at = at;
-    process->wire_count++;
-    struct sim_event *event = sim_after(sim, at - sim->now, on_wire);
-    event->a = process->number;
-    (void)hx_buf_append_span(&event->line, line);
+    if (process->is_remote)
+        sim_remote_say(sim, process, line, about != NULL ? about->heard_as : 0, false);
+    else
+        sim_child_say(sim, process, line);
 }
 
-static void say_text(struct sim *sim, struct sim_process *process, const char *text)
+void sim_run_write(const struct sim_run *run, struct hx_buf *line)
 {
-    say(sim, process, hx_span_cstr(text));
+    (void)hx_buf_printf(line, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"%s\":", run->route_id,
+                        run->is_rpc_error ? "error" : "result");
+    (void)hx_buf_append_span(line, hx_buf_span(&run->result));
+    (void)hx_buf_append_char(line, '}');
 }
 
 static void say_answer(struct sim *sim, struct sim_process *process, const struct sim_run *run)
 {
     struct hx_buf line;
     hx_buf_init(&line, 1 << 20);
-    (void)hx_buf_printf(&line, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"%s\":", run->route_id,
-                        run->is_rpc_error ? "error" : "result");
-    (void)hx_buf_append_span(&line, hx_buf_span(&run->result));
-    (void)hx_buf_append_char(&line, '}');
-    say(sim, process, hx_buf_span(&line));
+    sim_run_write(run, &line);
+    say(sim, process, hx_buf_span(&line), NULL);
     hx_buf_fini(&line);
 }
 
@@ -104,6 +123,10 @@ static void answer_run(struct sim *sim, struct sim_process *process, struct sim_
 {
     struct hx_buf line;
     run->is_over = true;
+    if (process->is_remote) {
+        sim_remote_answer(sim, run);
+        return;
+    }
     switch (run->style) {
     case SIM_ANSWER_TWICE:
         say_answer(sim, process, run);
@@ -118,7 +141,7 @@ static void answer_run(struct sim *sim, struct sim_process *process, struct sim_
         hx_buf_init(&line, 4096);
         (void)hx_buf_printf(&line, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"x\":}}",
                             run->route_id);
-        say(sim, process, hx_buf_span(&line));
+        say(sim, process, hx_buf_span(&line), NULL);
         hx_buf_fini(&line);
         return;
     case SIM_ANSWER_TASK:
@@ -127,7 +150,7 @@ static void answer_run(struct sim *sim, struct sim_process *process, struct sim_
                             "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"task\":{\"taskId\":"
                             "\"t%u\",\"status\":\"working\"}}}",
                             run->route_id, run->number);
-        say(sim, process, hx_buf_span(&line));
+        say(sim, process, hx_buf_span(&line), NULL);
         hx_buf_fini(&line);
         return;
     }
@@ -175,7 +198,7 @@ static void on_progress(struct sim *sim, struct sim_event *event)
              "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{"
              "\"progressToken\":%s,\"progress\":1}}",
              run->token);
-    say_text(sim, process, text);
+    say(sim, process, hx_span_cstr(text), run);
 }
 
 static void on_server_ask(struct sim *sim, struct sim_event *event)
@@ -189,7 +212,7 @@ static void on_server_ask(struct sim *sim, struct sim_event *event)
              "{\"jsonrpc\":\"2.0\",\"id\":\"s%u\",\"method\":\"sampling/createMessage\","
              "\"params\":{\"messages\":[]}}",
              run->number);
-    say_text(sim, process, text);
+    say(sim, process, hx_span_cstr(text), run);
 }
 
 static void write_result(struct sim *sim, struct sim_run *run)
@@ -258,6 +281,8 @@ static void begin_run(struct sim *sim, struct sim_process *process, struct sim_r
     sim_trace(sim, "process %u got call %u (%s), run %u of operation %s attempt %u",
               process->number, run->call, sim_tool_names[run->tool], run->number,
               sim_short_id(&run->operation), run->attempt);
+    if (process->is_remote)
+        sim_remote_begin(sim, run);
     if (!run->is_refusal && act_ms >= 0)
         sim_after(sim, act_ms, on_act)->b = run->number;
     if (answer_ms >= 0)
@@ -383,12 +408,14 @@ static void take_request(struct sim *sim, struct sim_process *process, const str
         (void)hx_buf_append_cstr(&line, "{}");
     }
     (void)hx_buf_append_char(&line, '}');
-    say(sim, process, hx_buf_span(&line));
+    if (process->is_remote)
+        sim_remote_say(sim, process, hx_buf_span(&line), strtoull(msg->id.raw.ptr, NULL, 10), true);
+    else
+        say(sim, process, hx_buf_span(&line), NULL);
     hx_buf_fini(&line);
 }
 
-/* A line has come to the end of the pipe. */
-static void on_line(struct sim *sim, struct sim_event *event)
+void sim_process_hear(struct sim *sim, struct sim_event *event)
 {
     struct sim_process *process = sim_process_find(sim, event->a);
     struct hx_rpc_msg msg;
@@ -403,207 +430,4 @@ static void on_line(struct sim *sim, struct sim_event *event)
     else if (hx_span_eq_cstr(msg.method, "notifications/cancelled"))
         take_cancel(sim, process, &msg);
     hx_arena_reset(&sim->arena);
-}
-
-/* ---- its life ---- */
-
-static void on_closed(struct sim *sim, struct sim_event *event)
-{
-    struct sim_process *process = sim_process_find(sim, event->a);
-    if (process == NULL)
-        return;
-    struct sim_life *life = sim_life_find(sim, process->life);
-    hx_memory_ledger_transport_gone(sim->ledger, process->name);
-    if (life != NULL) {
-        struct hx_peer_event *closed = hx_peer_event_new(HX_PEER_CLOSED, process->generation);
-        closed->status = (int)event->tag;
-        closed->upstream = &life->upstream;
-        hx_list_append(&life->upstream_inbox, &closed->node);
-        life->process = 0;
-    }
-    hx_list_unlink(&process->node);
-    hx_free(process);
-}
-
-void sim_process_die(struct sim *sim, struct sim_process *process, int status)
-{
-    if (process->is_dead)
-        return;
-    sim_trace(sim, "process %u dies", process->number);
-    process->is_dead = true;
-    process->is_input_closed = true;
-    if (process->is_stalled)
-        report(sim, process, HX_PEER_CUT, process->stalled_tag, HX_SPAN_NONE);
-    for (unsigned i = 0; i < process->queued_count; i++)
-        report(sim, process, HX_PEER_NOT_SENT, process->queued[i], HX_SPAN_NONE);
-    /* What it wrote stands in the pipe and is read before the end is. */
-    int64_t wait_ms = process->last_wire_at > sim->now ? process->last_wire_at - sim->now : 0;
-    struct sim_event *event = sim_after(sim, wait_ms + sim_between(&sim->luck, 0, 20), on_closed);
-    event->a = process->number;
-    event->tag = (uint64_t)status;
-}
-
-static void on_death(struct sim *sim, struct sim_event *event)
-{
-    struct sim_process *process = sim_process_find(sim, event->a);
-    if (process == NULL || process->is_dead)
-        return;
-    if (!process->is_ending)
-        sim_mark(sim, SIM_SERVER_DEATH);
-    sim_process_die(sim, process, process->is_ending ? 0 : 256);
-}
-
-static void on_started(struct sim *sim, struct sim_event *event)
-{
-    struct sim_process *process = sim_process_find(sim, event->a);
-    if (process == NULL || process->is_dead)
-        return;
-    if (!sim->is_calm && sim_chance(&sim->luck, sim->weather.bad_start)) {
-        sim_process_die(sim, process, 512);
-        return;
-    }
-    process->is_running = true;
-    report(sim, process, HX_PEER_STARTED, 0, HX_SPAN_NONE);
-    if (!sim->is_calm && sim_chance(&sim->luck, sim->weather.server_death))
-        sim_after(sim, sim_between(&sim->luck, 0, 40000), on_death)->a = process->number;
-}
-
-static void start(struct hx_upstream *upstream, uint32_t generation)
-{
-    struct sim_life *life = life_of(upstream);
-    struct sim *sim = life->sim;
-    if (life->is_frozen)
-        return;
-    if (life->process != 0)
-        sim_fail(sim, "life %u starts a server while one is there", life->number);
-    struct sim_process *process = hx_new(struct sim_process);
-    process->number = ++sim->process_count;
-    process->life = life->number;
-    process->generation = generation;
-    snprintf(process->name, sizeof(process->name), "process-%u", process->number);
-    snprintf(life->transport, sizeof(life->transport), "%s", process->name);
-    hx_list_append(&sim->processes, &process->node);
-    life->process = process->number;
-    int64_t delay_ms = sim_between(&sim->luck, 0, 30);
-    if (!sim->is_calm && sim_chance(&sim->luck, sim->weather.slow_start))
-        delay_ms = sim_between(&sim->luck, 500, 8000);
-    sim_after(sim, delay_ms, on_started)->a = process->number;
-}
-
-/* Takes the line into the pipe. Whether the process reads it is another matter. */
-static void deliver(struct sim *sim, struct sim_process *process, struct sim_life *life,
-                    struct hx_span line, uint64_t tag)
-{
-    int64_t at = sim->now + sim_between(&sim->luck, 0, 3);
-    if (at < process->last_read_at)
-        at = process->last_read_at;
-    process->last_read_at = at;
-    struct sim_event *event = sim_after(sim, at - sim->now, on_line);
-    event->a = process->number;
-    (void)hx_buf_append_span(&event->line, line);
-    if (sim_look_route(&life->upstream, tag, &event->id, &event->b))
-        sim_check_send(life, &event->id, event->b);
-}
-
-static void on_stall_told(struct sim *sim, struct sim_event *event)
-{
-    const struct sim_process *process = sim_process_find(sim, event->a);
-    if (process != NULL && !process->is_dead)
-        report(sim, process, HX_PEER_STALLED, event->tag, HX_SPAN_NONE);
-}
-
-static void send_line(struct hx_upstream *upstream, struct hx_buf *line, uint64_t tag)
-{
-    struct sim_life *life = life_of(upstream);
-    struct sim *sim = life->sim;
-    struct sim_process *process = sim_process_find(sim, life->process);
-    if (life->is_frozen) {
-        hx_buf_fini(line);
-        return;
-    }
-    bool is_open = process != NULL && process->is_running && !process->is_input_closed;
-    if (is_open && process->is_stalled && process->queued_count < SIM_QUEUED_MAX) {
-        /* Behind the line that is half out; its fate comes with the end of the process. */
-        process->queued[process->queued_count++] = tag;
-        hx_buf_fini(line);
-        return;
-    }
-    if (!is_open || process->is_stalled) {
-        sim_upstream_append(life, HX_PEER_NOT_SENT, process != NULL ? process->generation : 0, tag,
-                            HX_SPAN_NONE);
-        hx_buf_fini(line);
-        return;
-    }
-    if (!sim->is_calm && tag != 0 && sim_chance(&sim->luck, sim->weather.stall)) {
-        sim_mark(sim, SIM_STALLED);
-        sim_trace(sim, "process %u stops reading", process->number);
-        process->is_stalled = true;
-        process->stalled_tag = tag;
-        report(sim, process, HX_PEER_FIRST_BYTE, tag, HX_SPAN_NONE);
-        struct sim_event *event = sim_after(sim, LATE_MS, on_stall_told);
-        event->a = process->number;
-        event->tag = tag;
-        hx_buf_fini(line);
-        return;
-    }
-    report(sim, process, HX_PEER_FIRST_BYTE, tag, HX_SPAN_NONE);
-    report(sim, process, HX_PEER_WRITTEN, tag, HX_SPAN_NONE);
-    deliver(sim, process, life, hx_buf_span(line), tag);
-    hx_buf_fini(line);
-}
-
-static void end_by_gateway(struct sim_life *life, int64_t low_ms, int64_t high_ms)
-{
-    struct sim *sim = life->sim;
-    struct sim_process *process = sim_process_find(sim, life->process);
-    if (life->is_frozen || process == NULL || process->is_dead || process->is_ending)
-        return;
-    process->is_ending = true;
-    process->is_input_closed = true;
-    sim_after(sim, sim_between(&sim->luck, low_ms, high_ms), on_death)->a = process->number;
-}
-
-static void stop(struct hx_upstream *upstream)
-{
-    end_by_gateway(life_of(upstream), 5, 3000);
-}
-
-static void kill_now(struct hx_upstream *upstream)
-{
-    struct sim_life *life = life_of(upstream);
-    struct sim_process *process = sim_process_find(life->sim, life->process);
-    if (process != NULL)
-        process->is_ending = false;
-    end_by_gateway(life, 1, 30);
-}
-
-static void hold(struct hx_upstream *upstream, bool is_held)
-{
-}
-
-static const char *transport_name(struct hx_upstream *upstream)
-{
-    return life_of(upstream)->transport;
-}
-
-static const struct hx_upstream_ops ops = {
-    .start = start,
-    .send = send_line,
-    .stop = stop,
-    .kill = kill_now,
-    .hold = hold,
-    .transport_name = transport_name,
-};
-
-void sim_upstream_open(struct sim_life *life)
-{
-    hx_list_init(&life->upstream_inbox);
-    life->upstream = (struct hx_upstream){.ops = &ops, .inbox = &life->upstream_inbox};
-}
-
-void sim_processes_free(struct sim *sim)
-{
-    struct hx_list *node;
-    while ((node = hx_list_take_first(&sim->processes)) != NULL)
-        hx_free(hx_container_of(node, struct sim_process, node));
 }

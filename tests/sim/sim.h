@@ -7,8 +7,11 @@
  *   host     a client application: wants intents, sends calls, times out, retries, vanishes
  *   intent   one effect that somebody wants once; its calls are retries of each other. The truth
  *            against which everything is judged
- *   life     one gateway process, from its start to its end, orderly or not
- *   process  one run of the tool server, child of a life; may outlive it for a moment
+ *   life     one gateway process, from its start to its end, orderly or not: a `run` with one client,
+ *            or a `serve` at a port, which begins again there when it has died
+ *   door     one client at one life: its pipes, or its session over HTTP
+ *   process  one run of the tool server, child of a life; may outlive it for a moment. Of a server
+ *            over HTTP: one session with it, which outlives whoever began it
  *   job      one tools/call that reached a process
  *   effect   what the tool did outside; counted where no crash can reach
  *
@@ -79,7 +82,25 @@ bool sim_chance(struct sim_rng *rng, unsigned per_mille);
     X(DRAIN, "drained to its end")                                                                 \
     X(STOPPED, "drain stopped")                                                                    \
     X(NEEDS_HUMAN, "needs a person")                                                               \
-    X(CLOCK_JUMP, "wall clock jump")
+    X(CLOCK_JUMP, "wall clock jump")                                                               \
+    X(RESTORED, "session restored")                                                                \
+    X(ENDED, "session ended by its client")                                                        \
+    X(IDLE, "idle session put away")                                                               \
+    X(VANISHED, "client never came back")                                                          \
+    X(CUT, "exchange cut")                                                                         \
+    X(CAME_BACK, "client came back to a stream")                                                   \
+    X(RESUMED, "stream resumed")                                                                   \
+    X(NO_STREAM, "no such stream told")                                                            \
+    X(SHARED, "shared link")                                                                       \
+    X(CROSS_SESSION, "cross-session join")                                                         \
+    X(STRANGER, "another principal refused")                                                       \
+    X(ANSWER_LOST, "answer of a remote server lost")                                               \
+    X(REJECTED, "request rejected by a remote server")                                             \
+    X(SESSION_LOST, "session forgotten by a remote server")                                        \
+    X(POINT, "resume point given")                                                                 \
+    X(POINT_USED, "resume point used")                                                             \
+    X(POINT_EVIDENCE, "resume point used, with evidence")                                          \
+    X(POINT_LOST, "resume point used in vain")
 
 enum sim_mark {
 #define SIM_MARK_ENUM(NAME, text) SIM_##NAME,
@@ -146,8 +167,12 @@ struct sim_call {
     uint32_t number; /* from 1; travels in _meta.sim */
     uint32_t intent; /* 0 for conflict probes */
     uint32_t host;
-    uint32_t life;
-    uint32_t id; /* JSON-RPC id */
+    uint32_t life;     /* which has it, or had it last */
+    uint32_t session;  /* its ids are this one's */
+    uint64_t exchange; /* the latest one that it came on; 0 = pipes */
+    bool is_adrift;    /* its exchange is gone, and its client can come back for the answer */
+    char stream[24];   /* the name under which; empty = it was told none */
+    uint32_t id;       /* JSON-RPC id */
     bool is_probe;
     bool is_conflict;
     bool is_text_id;
@@ -176,6 +201,12 @@ struct sim_run {
     bool is_over;
     bool is_cancelled;
     struct hx_buf result; /* exact bytes of `result` or `error` that it answers with */
+    /* Of a server over HTTP: who listens for its answer. */
+    uint32_t heard_by; /* upstream; 0 = nobody */
+    uint64_t heard_as; /* tag */
+    uint32_t heard_generation;
+    bool has_point; /* a resume point was given */
+    bool is_taken_up;
     bool is_rpc_error;
     bool is_refusal; /* a listed error: proves that nothing happened */
     enum {
@@ -208,8 +239,12 @@ struct sim_process {
     struct hx_list node;
     uint32_t number;
     uint32_t life; /* who started it; 0 = that one is dead */
+    uint32_t upstream;
     uint32_t generation;
     char name[40];
+    bool is_remote;
+    bool is_forgotten; /* its session; the gateway does not know yet */
+    bool is_lost;      /* and now it does */
     bool is_running;
     bool is_dead;
     bool is_ending;
@@ -224,23 +259,70 @@ struct sim_process {
     int64_t last_read_at;
 };
 
-/* A line from a gateway in the client's pipe. */
+/* A gateway's way to a tool server: a child that it starts, or a remote one. */
+struct sim_upstream {
+    struct hx_list node; /* life->upstreams */
+    uint32_t number;
+    struct sim_life *life;
+    struct hx_upstream upstream;
+    uint32_t process; /* 0 = none */
+    char transport[40];
+};
+
+/* A line from a gateway on its way to the client. */
 struct sim_line {
     struct hx_list node;
     uint64_t tag;
     uint32_t life;
+    uint32_t session;
+    uint64_t exchange; /* 0 = the pipe, or whatever stream there is */
+    bool is_held;      /* its stream is cut, and its client may come back */
+    bool is_recalled;  /* it was told to be taken back */
     struct hx_buf line;
     int64_t read_at;
     bool is_written;
+};
+
+/* One message of a client over HTTP, and the stream on which it is answered. */
+struct sim_exchange {
+    struct hx_list node;
+    uint64_t number;
+    uint32_t life, session;
+    uint32_t call; /* 0 = a batch, or no call at all */
+    bool is_cancel, is_batch;
+    bool is_initialize;
+    bool is_connected;
+    bool has_arrived;
+    bool is_answered; /* or settled */
+    bool is_named;    /* the gateway has asked for its name, and tells it when it is kept */
+    bool is_told;     /* the client knows the name */
+    bool is_resume;
+    char name[24];
+};
+
+/* What a client speaks through. */
+struct sim_door {
+    struct hx_list node; /* life->doors */
+    struct sim_life *life;
+    uint32_t host;
+    uint32_t session;
+    struct hx_downstream downstream;
+    struct hx_session *engine;
+    bool is_closed;      /* the gateway closed it */
+    bool is_reader_gone; /* the client closed its end */
+    bool is_front_dead;
+    int64_t last_read_at;
+    int64_t last_heard_at;
 };
 
 struct sim_life {
     struct hx_list node;
     uint32_t number;
     struct sim *sim;
-    uint32_t host;
+    uint32_t port; /* of `serve`; 0 = `run` */
     struct hx_id owner;
     struct hx_gateway *gateway;
+    struct hx_server *server;
 
     struct hx_store *disk;
     struct hx_store store; /* delays what goes to the disk and comes back */
@@ -249,18 +331,11 @@ struct sim_life {
     struct hx_list store_done;
     int64_t store_last_at;
 
-    struct hx_upstream upstream;
+    struct hx_list upstreams;
     struct hx_list upstream_inbox;
-    uint32_t process;
-    char transport[40];
 
-    struct hx_downstream downstream;
+    struct hx_list doors;
     struct hx_list downstream_inbox;
-    bool is_closed;      /* we closed the client's pipes */
-    bool is_reader_gone; /* the client closed its end */
-    bool is_front_dead;
-    int64_t last_read_at;
-    int64_t last_heard_at;
 
     struct hx_neighbourhood neighbours;
     struct hx_list neighbour_inbox;
@@ -272,10 +347,30 @@ struct sim_life {
     int64_t wake_at; /* -1 = only when something arrives */
 };
 
+/* Where `hapax serve` listens, whichever life that is. */
+struct sim_port {
+    uint32_t life; /* 0 = nobody */
+    bool is_coming;
+};
+
+/* A client's session, for as long as the client believes in it. */
+struct sim_session {
+    uint32_t host;
+    uint32_t port; /* 0 = the pipes of one life */
+    bool is_kept;  /* it stood in the ledger when its client was told of it */
+    bool is_ended; /* by its client, or by a failed handshake */
+};
+
 struct sim_host {
     uint32_t number; /* from 1 */
-    uint32_t life;   /* 0 = not connected */
-    bool is_ready;   /* the handshake is over */
+    uint32_t port;   /* of the `serve` that it speaks to; 0 = it has a `run` of its own */
+    const char *principal;
+    uint32_t life;    /* 0 = not connected */
+    uint32_t session; /* 0 = none */
+    bool is_ready;    /* the handshake is over */
+    bool has_session; /* it was told the id, and can come back with it */
+    bool has_vanished;
+    uint64_t connecting; /* the latest plan to connect */
     uint32_t next_id;
     uint32_t initialize_id;
     const char *revision;
@@ -297,6 +392,17 @@ struct sim_weather {
     unsigned slow_tool, never_answers, answers_twice, garbage, task, tool_error, refusal;
     unsigned stall, slow_start, bad_start, progress, server_asks, noise;
     unsigned double_send, batch, conflict, clock_jump, silent, orderly_end;
+    unsigned cut, session_end, session_idle, vanish, stranger, move;
+    unsigned answer_lost, rejected, session_lost, point, resume_loss;
+};
+
+enum sim_share { SIM_SHARE_NOTHING, SIM_SHARE_ALL, SIM_SHARE_PRINCIPAL };
+
+/* Which kinds of gateways a world has. */
+struct sim_form {
+    uint32_t port_count; /* 0 = each client starts a `run` */
+    enum sim_share share;
+    bool is_remote; /* the tool server is reached over HTTP */
 };
 
 struct sim_options {
@@ -305,7 +411,14 @@ struct sim_options {
     bool is_scripted; /* nothing happens by itself */
 };
 
-enum { SIM_HOSTS_MAX = 3, SIM_TRACE_LINES = 400, SIM_TRACE_WIDTH = 220, SIM_WATCHES_MAX = 256 };
+enum {
+    SIM_HOSTS_MAX = 6,
+    SIM_RUN_HOSTS_MAX = 3,
+    SIM_PORTS_MAX = 2,
+    SIM_TRACE_LINES = 400,
+    SIM_TRACE_WIDTH = 220,
+    SIM_WATCHES_MAX = 256
+};
 
 struct sim_shadow; /* what each row said last: check.c */
 
@@ -314,6 +427,8 @@ struct sim {
     struct sim_rng plan;   /* what is wanted */
     struct sim_rng luck;   /* what happens to it */
     struct sim_rng engine; /* what the gateways are given */
+    struct sim_rng shape;  /* which gateways there are, and what only some of them meet */
+    struct sim_form form;
     struct sim_weather weather;
     bool is_calm; /* faults are over */
 
@@ -336,6 +451,13 @@ struct sim {
     uint32_t process_count;
     struct sim_host hosts[SIM_HOSTS_MAX + 1];
     uint32_t host_count;
+    struct sim_port ports[SIM_PORTS_MAX + 1];
+    struct sim_session *sessions;
+    uint32_t session_count, session_capacity;
+    struct hx_list exchanges; /* of sim_exchange */
+    uint64_t exchange_count;
+    uint32_t upstream_count;
+    int64_t remote_down_until;
     struct hx_list questions; /* neighbours.c */
     uint64_t question_count;
     struct sim_watch watches[SIM_WATCHES_MAX];
@@ -382,7 +504,7 @@ void sim_history(struct sim *sim);
 
 /* ---- life.c ---- */
 
-struct sim_life *sim_life_new(struct sim *sim, uint32_t host);
+struct sim_life *sim_life_new(struct sim *sim, uint32_t port);
 struct sim_life *sim_life_find(struct sim *sim, uint32_t number);
 struct sim_life *sim_life_of_owner(struct sim *sim, const struct hx_id *owner);
 void sim_life_turn(struct sim_life *life);
@@ -391,6 +513,9 @@ bool sim_life_is_due(const struct sim_life *life);
 void sim_life_kill(struct sim_life *life);
 void sim_life_free(struct sim_life *life);
 void sim_host_crash(struct sim *sim);
+/* A `serve` begins at the port, if none is there. */
+void sim_port_open(struct sim *sim, uint32_t port);
+void sim_port_open_later(struct sim *sim, uint32_t port, int64_t delay_ms);
 
 /* ---- disk.c: the store between a life and the ledger ---- */
 
@@ -398,37 +523,133 @@ void sim_disk_open(struct sim_life *life);
 void sim_disk_kill(struct sim_life *life);
 void sim_disk_close(struct sim_life *life);
 
-/* ---- server.c ---- */
+/* ---- server.c: what the tool server does ---- */
 
-void sim_upstream_open(struct sim_life *life);
+struct sim_process *sim_process_new(struct sim_upstream *upstream, uint32_t generation);
 struct sim_process *sim_process_find(struct sim *sim, uint32_t number);
+void sim_processes_free(struct sim *sim);
+/* A line has come to it. `event` says which process, operation and attempt. */
+void sim_process_hear(struct sim *sim, struct sim_event *event);
+/* The bytes of its answer. */
+void sim_run_write(const struct sim_run *run, struct hx_buf *line);
+struct sim_upstream *sim_upstream_of(struct hx_upstream *upstream);
+struct sim_upstream *sim_upstream_find(struct sim *sim, uint32_t number);
+struct hx_peer_event *sim_upstream_event(struct sim_upstream *upstream,
+                                         enum hx_peer_event_type type, uint32_t generation,
+                                         uint64_t tag, struct hx_span line);
+struct hx_upstream *sim_upstream_new(struct sim_life *life);
+void sim_upstream_free(struct sim_upstream *upstream);
+
+/* ---- child.c: a server behind pipes ---- */
+
+extern const struct hx_upstream_ops sim_child_ops;
 /* Ends it; what it wrote is still read, then CLOSED. */
 void sim_process_die(struct sim *sim, struct sim_process *process, int status);
-void sim_processes_free(struct sim *sim);
-void sim_upstream_append(struct sim_life *life, enum hx_peer_event_type type, uint32_t generation,
-                         uint64_t tag, struct hx_span line);
-void sim_downstream_append(struct sim_life *life, enum hx_peer_event_type type, uint64_t tag,
-                           struct hx_span line);
+void sim_child_say(struct sim *sim, struct sim_process *process, struct hx_span line);
 
-/* ---- client.c ---- */
+/* ---- remote.c: a server over HTTP ---- */
 
-void sim_downstream_open(struct sim_life *life);
-void sim_host_connect(struct sim *sim, struct sim_host *host);
+extern const struct hx_upstream_ops sim_remote_ops;
+/* It says something on the exchange of request `tag`. */
+void sim_remote_say(struct sim *sim, struct sim_process *process, struct hx_span line, uint64_t tag,
+                    bool is_answer);
+/* It has got this call; its stream begins. */
+void sim_remote_begin(struct sim *sim, struct sim_run *run);
+void sim_remote_answer(struct sim *sim, struct sim_run *run);
+/* Its machine is started again: every session and everything in hand is gone. */
+void sim_remote_restart(struct sim *sim);
+/* Nobody listens on this way any more. */
+void sim_remote_detach(struct sim *sim, uint32_t upstream);
+
+/* ---- client.c: what clients want, send and understand ---- */
+
 void sim_host_begin(struct sim *sim, struct sim_intent *intent);
 void sim_host_call(struct sim *sim, struct sim_host *host, struct sim_intent *intent,
                    bool is_conflict);
 void sim_host_send(struct sim *sim, struct sim_host *host, struct hx_span line);
 void sim_host_cancel(struct sim *sim, struct sim_call *call);
-/* The client ends the connection. */
-enum sim_hang_up { SIM_KILL_FRONT, SIM_CLOSE_PIPES, SIM_END_OF_INPUT };
-void sim_host_hang_up(struct sim *sim, struct sim_host *host, enum sim_hang_up how);
-/* The connection ended by itself. */
-void sim_host_cut(struct sim *sim, uint32_t life);
 /* A keeper that is paused does not say that somebody waits: its callers may be thought lost. */
 void sim_host_silence(struct sim *sim, uint32_t life);
 void sim_host_allow_unread(struct sim *sim, uint32_t life);
-void sim_host_after_cut(struct sim *sim, struct sim_host *host);
+/* The call's connection is gone, and its client tries again. */
+void sim_call_lost(struct sim *sim, struct sim_call *call);
+/* The gateway is given it, or its cancel. */
+void sim_call_arrives(struct sim *sim, struct sim_life *life, struct sim_call *call,
+                      bool is_cancel);
+/* The client reads a line. */
+void sim_host_take(struct sim *sim, struct sim_host *host, uint32_t session, struct hx_span line);
+
+/* ---- door.c: what is common to pipes and sessions ---- */
+
+struct sim_door *sim_door_new(struct sim_life *life, uint32_t host, uint32_t session,
+                              const struct hx_store_session *kept);
+struct sim_door *sim_door_find(struct sim *sim, uint32_t life, uint32_t session);
+struct sim_door *sim_door_of(struct hx_downstream *downstream);
+void sim_door_free(struct sim_door *door);
+void sim_door_append(struct sim_door *door, enum hx_peer_event_type type, uint64_t tag,
+                     uint64_t exchange, struct hx_span line);
+uint64_t sim_door_queued_bytes(struct hx_downstream *downstream);
+/* Takes a line on its way to the client. */
+struct sim_line *sim_line_new(struct sim_door *door, struct hx_span bytes, uint64_t tag);
+void sim_line_write(struct sim_door *door, struct sim_line *line);
+void sim_line_free(struct sim_line *line);
 void sim_host_drop_unread(struct sim *sim, struct sim_host *host);
+uint32_t sim_session_add(struct sim *sim, uint32_t host, uint32_t port);
+struct sim_session *sim_session_get(struct sim *sim, uint32_t number);
+void sim_host_connect(struct sim *sim, struct sim_host *host);
+void sim_host_connect_later(struct sim *sim, struct sim_host *host, int64_t delay_ms);
+void sim_host_greet(struct sim *sim, struct sim_host *host);
+/* The connection ended by itself. */
+void sim_host_cut(struct sim *sim, uint32_t life);
+void sim_host_after_cut(struct sim *sim, struct sim_host *host);
+
+/* ---- pipe.c: clients of `run` ---- */
+
+extern const struct hx_downstream_ops sim_pipe_ops;
+struct sim_event *sim_pipe_post(struct sim *sim, uint32_t life, struct hx_span line);
+/* The same again, later. */
+struct sim_event *sim_pipe_repeat(struct sim *sim, uint32_t life, struct hx_span line,
+                                  int64_t delay_ms);
+/* The client ends the connection. */
+enum sim_hang_up { SIM_KILL_FRONT, SIM_CLOSE_PIPES, SIM_END_OF_INPUT };
+void sim_host_hang_up(struct sim *sim, struct sim_host *host, enum sim_hang_up how);
+
+/* ---- web.c: clients of `serve` ---- */
+
+extern const struct hx_downstream_ops sim_web_ops;
+struct sim_exchange *sim_exchange_find(struct sim *sim, uint64_t number);
+/* A message leaves for the host's session, after `delay_ms`; 0 = it has none. */
+struct sim_exchange *sim_web_post(struct sim *sim, struct sim_host *host, struct hx_span line,
+                                  int64_t delay_ms);
+struct sim_exchange *sim_web_resume(struct sim *sim, struct sim_host *host, struct hx_span name);
+void sim_exchange_free(struct sim_exchange *exchange);
+/* The answer to this call is to come on it. */
+bool sim_exchange_carries(const struct sim_exchange *exchange, const struct sim_call *call);
+struct hx_digest sim_session_key(uint32_t session);
+/* Its handshake is over. */
+void sim_web_greeted(struct sim *sim, struct sim_host *host);
+/* The host comes to its port, with its session if it has one. */
+void sim_web_connect(struct sim *sim, struct sim_host *host);
+/* A connection breaks. The client may come back for the answer, unless it does not want to. */
+void sim_web_cut(struct sim *sim, struct sim_exchange *exchange, bool may_come_back);
+/* What its client makes of that: it waits for a chance to come back, or takes its calls for
+ * lost. */
+void sim_web_lose(struct sim *sim, struct sim_exchange *exchange, bool may_come_back);
+/* All of the host's connections are gone. */
+void sim_web_after_cut(struct sim *sim, struct sim_host *host, uint32_t life);
+void sim_web_read(struct sim *sim, uint64_t exchange);
+/* The client ends its session. */
+void sim_web_end(struct sim *sim, struct sim_host *host);
+/* It is never seen again. */
+void sim_web_vanish(struct sim *sim, struct sim_host *host);
+void sim_web_session_over(void *context, struct hx_downstream *downstream, bool is_ended);
+/* The keeper puts away a session that nobody uses. */
+void sim_web_put_away(struct sim *sim, struct sim_life *life);
+/* The weather of those clients. */
+void sim_web_strike(struct sim *sim);
+/* Its answer could still reach it. */
+bool sim_call_is_heard(struct sim *sim, const struct sim_call *call);
+void sim_exchanges_free(struct sim *sim);
 
 /* ---- answer.c: what a client is told, judged when it is told ---- */
 
@@ -444,8 +665,8 @@ struct sim_answer {
     bool is_replayed, is_joined;
 };
 
-void sim_answer_sent(struct sim_life *life, struct hx_span line);
-bool sim_answer_read(struct sim *sim, uint32_t life, const struct hx_rpc_msg *msg,
+void sim_answer_sent(struct sim_door *door, struct hx_span line);
+bool sim_answer_read(struct sim *sim, uint32_t session, const struct hx_rpc_msg *msg,
                      struct sim_answer *ret_answer);
 
 /* ---- neighbours.c ---- */
@@ -472,7 +693,7 @@ const struct hx_record *sim_row(struct sim *sim, const struct hx_id *operation);
 /* The outcome waits in the spool of somebody. */
 const struct hx_record *sim_spooled(struct sim *sim, const struct hx_id *operation);
 void sim_check_rows(struct sim *sim);
-void sim_check_send(struct sim_life *life, const struct hx_id *operation, uint32_t attempt);
+void sim_check_send(struct sim_upstream *upstream, const struct hx_id *operation, uint32_t attempt);
 void sim_check_act(struct sim *sim, struct sim_run *run);
 void sim_check_end(struct sim *sim);
 void sim_shadows_free(struct sim *sim);
@@ -482,6 +703,8 @@ void sim_shadows_free(struct sim *sim);
 bool sim_look_route(const struct hx_upstream *upstream, uint64_t tag, struct hx_id *ret_operation,
                     uint32_t *ret_attempt);
 void sim_look_check(struct hx_gateway *gateway);
+/* Several sessions speak over one link. */
+bool sim_look_is_shared(struct hx_gateway *gateway);
 /* Nothing is in hand: no request, no work, no write. Else a sentence. */
 /* The ledger does not know yet what became of some answer. */
 bool sim_look_has_unsaved(struct hx_gateway *gateway);

@@ -139,6 +139,11 @@ static unsigned pick(struct sim *sim, unsigned most)
     return sim_chance(&sim->plan, 500) ? 0 : 1 + sim_below(&sim->plan, most);
 }
 
+static unsigned pick_more(struct sim *sim, unsigned most)
+{
+    return sim_chance(&sim->shape, 400) ? 0 : 1 + sim_below(&sim->shape, most);
+}
+
 static void choose_weather(struct sim *sim)
 {
     sim->weather = (struct sim_weather){
@@ -171,6 +176,19 @@ static void choose_weather(struct sim *sim)
         .silent = pick(sim, 800),
         .orderly_end = pick(sim, 30),
     };
+    /* What only some worlds meet has a stream of chance of its own: the others stay as they are. */
+    struct sim_weather *weather = &sim->weather;
+    weather->cut = pick_more(sim, 500);
+    weather->session_end = pick_more(sim, 80);
+    weather->session_idle = pick_more(sim, 200);
+    weather->vanish = pick_more(sim, 30);
+    weather->stranger = pick_more(sim, 500);
+    weather->move = pick_more(sim, 500);
+    weather->answer_lost = pick_more(sim, 400);
+    weather->rejected = pick_more(sim, 250);
+    weather->session_lost = pick_more(sim, 100);
+    weather->point = pick_more(sim, 1000);
+    weather->resume_loss = pick_more(sim, 400);
 }
 
 static void on_resume(struct sim *sim, struct sim_event *event)
@@ -204,10 +222,30 @@ static struct sim_life *any_life(struct sim *sim)
     return NULL;
 }
 
+/* Its one client, if it has one that is still there. */
+static struct sim_host *host_of(struct sim *sim, const struct sim_life *life)
+{
+    for (uint32_t i = 1; i <= sim->host_count && life->port == 0; i++) {
+        if (sim->hosts[i].life == life->number)
+            return &sim->hosts[i];
+    }
+    return NULL;
+}
+
+/* TERM. Another one may be started before it has drained. */
+static void drain(struct sim *sim, struct sim_life *life)
+{
+    sim_trace(sim, "life %u is asked to end", life->number);
+    hx_gateway_drain(life->gateway);
+    life->wake_at = sim->now;
+    if (sim_chance(&sim->shape, 700))
+        sim_port_open_later(sim, life->port, sim_between(&sim->shape, 0, 2000));
+}
+
 static void strike_life(struct sim *sim, struct sim_life *life)
 {
-    struct sim_host *host = &sim->hosts[life->host];
-    bool is_attached = host->life == life->number;
+    struct sim_host *host = host_of(sim, life);
+    bool is_attached = host != NULL;
     if (sim_chance(&sim->luck, sim->weather.keeper_kill)) {
         sim_mark(sim, SIM_KILL);
         sim_life_kill(life);
@@ -215,6 +253,10 @@ static void strike_life(struct sim *sim, struct sim_life *life)
         sim_host_hang_up(sim, host, (enum sim_hang_up)sim_below(&sim->luck, 2));
     } else if (is_attached && sim_chance(&sim->luck, sim->weather.orderly_end)) {
         sim_host_hang_up(sim, host, SIM_END_OF_INPUT);
+    } else if (life->port != 0 && sim_chance(&sim->luck, sim->weather.orderly_end)) {
+        drain(sim, life);
+    } else if (life->port != 0 && sim_chance(&sim->luck, sim->weather.session_idle)) {
+        sim_web_put_away(sim, life);
     } else if (!life->is_paused && sim_chance(&sim->luck, sim->weather.pause)) {
         sim_mark(sim, SIM_PAUSE);
         sim_trace(sim, "life %u is paused", life->number);
@@ -249,6 +291,10 @@ static void on_storm(struct sim *sim, struct sim_event *event)
     struct sim_life *life = any_life(sim);
     if (life != NULL)
         strike_life(sim, life);
+    if (sim->form.port_count > 0)
+        sim_web_strike(sim);
+    if (sim->form.is_remote && sim_chance(&sim->luck, sim->weather.server_death / 20))
+        sim_remote_restart(sim);
     if (sim_chance(&sim->luck, sim->weather.host_crash))
         sim_host_crash(sim);
     if (sim->wall_offset != 0 && sim->boot > boot_before)
@@ -277,17 +323,38 @@ static void open_hosts(struct sim *sim)
     static const char *const revisions[] = {"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"};
     for (uint32_t i = 1; i <= SIM_HOSTS_MAX; i++) {
         struct sim_host *host = &sim->hosts[i];
+        struct sim_rng *rng = i <= SIM_RUN_HOSTS_MAX ? &sim->plan : &sim->shape;
         host->number = i;
         host->next_id = 1;
+        host->principal = "1000";
         host->revision = revisions[2];
         hx_list_init(&host->unread);
         hx_buf_init(&host->batch, 1 << 20);
         if (sim->options.is_scripted)
             continue;
-        host->revision = revisions[sim_below(&sim->plan, 4)];
-        host->can_elicit = sim_chance(&sim->plan, 400);
-        host->is_slow = sim_chance(&sim->plan, 300);
+        host->revision = revisions[sim_below(rng, 4)];
+        host->can_elicit = sim_chance(rng, 400);
+        host->is_slow = sim_chance(rng, 300);
     }
+}
+
+/* Two worlds in five have nothing but `run`, with one client each. */
+static void choose_form(struct sim *sim)
+{
+    struct sim_rng *rng = &sim->shape;
+    if (sim->options.is_scripted || sim->options.seed % 5 < 2)
+        return;
+    sim->form.port_count = 1 + sim_chance(rng, 400);
+    sim->form.share = (enum sim_share)sim_below(rng, 3);
+    sim->form.is_remote = sim_chance(rng, 500);
+    sim->host_count = 1 + sim_below(rng, 4);
+    for (uint32_t i = 1; i <= sim->host_count; i++) {
+        sim->hosts[i].port = 1 + sim_below(rng, sim->form.port_count);
+        sim->hosts[i].principal = sim_chance(rng, 250) ? "2000" : "1000";
+    }
+    /* A `run` beside it. */
+    if (sim_chance(rng, 400))
+        sim->host_count++;
 }
 
 struct sim *sim_new(const struct sim_options *options)
@@ -297,6 +364,7 @@ struct sim *sim_new(const struct sim_options *options)
     sim->plan.state = options->seed * 3 + 1;
     sim->luck.state = options->seed * 0x10001 + 2;
     sim->engine.state = options->seed * 0x1000003 + 3;
+    sim->shape.state = options->seed * 0x100000d + 4;
     sim->clock.now = read_clock;
     sim->rand.fill = fill;
     sim->boot_began = -100000;
@@ -307,11 +375,13 @@ struct sim *sim_new(const struct sim_options *options)
     hx_list_init(&sim->lives);
     hx_list_init(&sim->processes);
     hx_list_init(&sim->questions);
+    hx_list_init(&sim->exchanges);
     sim->ledger = hx_memory_ledger_new(&sim->clock);
-    sim->host_count =
-        1 + (options->is_scripted ? SIM_HOSTS_MAX - 1 : sim_below(&sim->plan, SIM_HOSTS_MAX));
+    sim->host_count = 1 + (options->is_scripted ? SIM_RUN_HOSTS_MAX - 1
+                                                : sim_below(&sim->plan, SIM_RUN_HOSTS_MAX));
     sim_contracts(sim);
     open_hosts(sim);
+    choose_form(sim);
     return sim;
 }
 
@@ -321,6 +391,7 @@ void sim_free(struct sim *sim)
         sim_life_free(hx_container_of(at, struct sim_life, node));
     sim_processes_free(sim);
     sim_neighbours_free(sim);
+    sim_exchanges_free(sim);
     for (size_t i = 0; i < sim->event_count; i++)
         event_free(sim->events[i]);
     hx_free(sim->events);
@@ -332,6 +403,7 @@ void sim_free(struct sim *sim)
     for (uint32_t i = 0; i < sim->run_count; i++)
         hx_buf_fini(&sim->runs[i].result);
     hx_free(sim->runs);
+    hx_free(sim->sessions);
     hx_free(sim->calls);
     hx_free(sim->intents);
     sim_shadows_free(sim);
@@ -371,8 +443,15 @@ void sim_history(struct sim *sim)
     const int64_t calm_ms = 60 * 60 * 1000;
     choose_weather(sim);
     sim_plan(sim);
-    for (uint32_t i = 1; i <= sim->host_count; i++)
-        sim_host_connect(sim, &sim->hosts[i]);
+    for (uint32_t i = 1; i <= sim->form.port_count; i++)
+        sim_port_open(sim, i);
+    for (uint32_t i = 1; i <= sim->host_count; i++) {
+        struct sim_host *host = &sim->hosts[i];
+        if (host->port != 0 && sim_chance(&sim->shape, 500))
+            sim_host_connect_later(sim, host, sim_between(&sim->shape, 0, 25000));
+        else
+            sim_host_connect(sim, host);
+    }
     on_storm(sim, NULL);
     sim_run_for(sim, storm_ms);
     become_calm(sim);
