@@ -33,7 +33,7 @@ void hx_ask_withdraw(struct hx_ask *ask)
 {
     struct hx_session *session = ask->session;
     if (ask->kind == HX_ASK_SERVER)
-        session->link->server_asks--;
+        ask->link->server_asks--;
     if (ask->work != NULL)
         ask->work->ask = NULL;
     hx_list_unlink(&ask->node);
@@ -55,12 +55,12 @@ struct hx_ask *hx_ask_find(struct hx_session *session, const struct hx_rpc_id *i
 
 struct hx_ask *hx_ask_find_server(struct hx_link *link, const struct hx_rpc_id *server_id)
 {
-    hx_list_for_each (at, &link->sessions) {
-        struct hx_session *session = hx_container_of(at, struct hx_session, link_node);
+    hx_list_for_each (at, &link->gateway->sessions) {
+        struct hx_session *session = hx_container_of(at, struct hx_session, node);
         hx_list_for_each (node, &session->asks) {
             struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
             struct hx_rpc_id id = hx_rpc_id_parse(hx_buf_span(&ask->raw_id));
-            if (ask->kind == HX_ASK_SERVER && hx_rpc_id_eq(&id, server_id))
+            if (ask->kind == HX_ASK_SERVER && ask->link == link && hx_rpc_id_eq(&id, server_id))
                 return ask;
         }
     }
@@ -81,14 +81,13 @@ static void refuse_server(struct hx_link *link, struct hx_span raw_id, const cha
 /* The process that asked is the one that is there. */
 static bool is_asker_there(const struct hx_ask *ask)
 {
-    const struct hx_link *link = ask->session->link;
-    return ask->kind == HX_ASK_SERVER && ask->generation == link->generation;
+    return ask->kind == HX_ASK_SERVER && ask->generation == ask->link->generation;
 }
 
 void hx_ask_refuse(struct hx_ask *ask, const char *reason)
 {
     if (is_asker_there(ask))
-        refuse_server(ask->session->link, hx_buf_span(&ask->raw_id), reason);
+        refuse_server(ask->link, hx_buf_span(&ask->raw_id), reason);
     hx_ask_withdraw(ask);
 }
 
@@ -105,6 +104,7 @@ void hx_ask_for_server(struct hx_link *link, const struct hx_rpc_msg *msg)
     }
     struct hx_ask *ask = new_ask(session, HX_ASK_SERVER);
     link->server_asks++;
+    ask->link = link;
     ask->generation = link->generation;
     (void)hx_buf_append_span(&ask->raw_id, msg->id.raw);
     hx_buf_init(&line, link->gateway->options.message_max + 64);
@@ -117,23 +117,36 @@ void hx_ask_for_server(struct hx_link *link, const struct hx_rpc_msg *msg)
     hx_buf_fini(&line);
 }
 
+/* Who was asked about it has left. The question may be all that kept it in memory, or others wait
+ * for what was to be answered. */
+static void ask_others(struct hx_work *work)
+{
+    bool is_open = work->op.phase == HX_PHASE_IDLE && work->op.durable.state == HX_OP_UNKNOWN;
+    hx_work_look_again_later(work);
+    if (is_open && !hx_list_is_empty(&work->calls) && !work->gateway->is_draining)
+        hx_work_ask_person(work);
+}
+
 void hx_asks_of_client_gone(struct hx_session *session)
 {
     hx_list_for_each_safe (node, &session->asks) {
         struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
-        if (is_asker_there(ask) && session->link->state == HX_LINK_READY)
-            refuse_server(session->link, hx_buf_span(&ask->raw_id), no_client);
+        struct hx_work *work = ask->work;
+        if (is_asker_there(ask) && ask->link->state == HX_LINK_READY)
+            refuse_server(ask->link, hx_buf_span(&ask->raw_id), no_client);
         hx_ask_withdraw(ask);
+        if (work != NULL)
+            ask_others(work);
     }
 }
 
 void hx_asks_of_server_gone(struct hx_link *link)
 {
-    hx_list_for_each (at, &link->sessions) {
-        struct hx_session *session = hx_container_of(at, struct hx_session, link_node);
+    hx_list_for_each (at, &link->gateway->sessions) {
+        struct hx_session *session = hx_container_of(at, struct hx_session, node);
         hx_list_for_each_safe (node, &session->asks) {
             struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
-            if (ask->kind == HX_ASK_SERVER)
+            if (ask->kind == HX_ASK_SERVER && ask->link == link)
                 hx_ask_withdraw(ask);
         }
     }
@@ -210,7 +223,7 @@ bool hx_ask_outcome(struct hx_work *work)
 
 static void answer_server(struct hx_ask *ask, const struct hx_rpc_msg *msg)
 {
-    struct hx_link *link = ask->session->link;
+    struct hx_link *link = ask->link;
     struct hx_buf line;
     bool is_there =
         is_asker_there(ask) && (link->state == HX_LINK_READY || link->state == HX_LINK_GREETING);

@@ -82,6 +82,7 @@ struct hx_ask {
     enum hx_ask_kind kind;
     char id_text[48]; /* raw id as we sent it */
     struct hx_buf id_key;
+    struct hx_link *link;  /* SERVER: who asked; of a joined call it need not be the session's */
     uint32_t generation;   /* SERVER: of the process that asked */
     struct hx_buf raw_id;  /* SERVER: its own id */
     struct hx_work *work;  /* OUTCOME */
