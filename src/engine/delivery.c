@@ -154,8 +154,7 @@ void hx_delivery_stored(struct hx_gateway *gateway, struct hx_delivery_note *not
         return;
     }
     note->has_failed = false;
-    bool is_over = note->stored == HX_RECEIPT_LOST && note->exchange == 0;
-    if (is_over)
+    if (note->stored == HX_RECEIPT_LOST && !note->may_be_read)
         hx_delivery_free(gateway, note);
 }
 
@@ -165,18 +164,26 @@ void hx_delivery_again(struct hx_gateway *gateway)
         store_receipt(gateway, hx_container_of(node, struct hx_delivery_note, node));
 }
 
-void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *note)
+static void lose(struct hx_gateway *gateway, struct hx_delivery_note *note, bool may_be_read)
 {
+    note->may_be_read = may_be_read;
+    if (!may_be_read)
+        hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
     if (note->wanted == HX_RECEIPT_LOST || note->wanted == HX_RECEIPT_NONE)
         return;
     note->wanted = HX_RECEIPT_LOST;
     if (is_open_loss(note))
         gateway->losses_open++;
     hx_tell(gateway, HX_TELL_INFO, "answer_lost", "reason=taken_back");
-    if (note->exchange == 0)
-        hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
     forget_request(note);
     store_receipt(gateway, note);
+}
+
+/* For good: its client does not want it, or is dead. That the kernel takes it afterwards says
+ * nothing. */
+void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *note)
+{
+    lose(gateway, note, false);
 }
 
 bool hx_delivery_find_repeated(const struct hx_call *call, struct hx_digest *ret_identity)
@@ -233,7 +240,7 @@ void hx_delivery_fate(struct hx_gateway *gateway, uint64_t tag, enum hx_peer_eve
         if (fate == HX_PEER_WRITTEN)
             was_read(gateway, note);
         else
-            hx_delivery_take_back(gateway, note);
+            lose(gateway, note, fate == HX_PEER_TAKEN_BACK && note->exchange != 0);
         node = next;
     }
 }

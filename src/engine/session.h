@@ -117,6 +117,7 @@ struct hx_delivery_note {
     enum hx_receipt stored;    /* what it was told */
     uint32_t open_count;       /* writes under way */
     bool has_failed;           /* one of them was not done */
+    bool may_be_read;          /* lost, but its client may still come back for it */
 };
 
 #define HX_SESSION_MAGIC 0x73657373u
