@@ -194,7 +194,7 @@ bool hx_delivery_find_repeated(const struct hx_call *call, struct hx_digest *ret
     hx_list_for_each (node, &gateway->deliveries) {
         const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
         bool is_waiting =
-            note->batch_answer != NULL &&
+            note->batch_answer != NULL && note->session == call->session &&
             hx_mono_since_ms(call->arrived.mono, note->arrived) >= call->wanted.contract.overlap_ms;
         if ((is_open_loss(note) || is_waiting) && note->cold_record.key_source == HX_KEY_NONE &&
             hx_digest_eq(&note->cold_record.twin, &call->wanted.twin)) {

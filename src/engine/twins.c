@@ -12,11 +12,13 @@ static void look_at_candidate(struct hx_call *call, struct hx_candidate *candida
     struct hx_gateway *gateway = call->gateway;
     struct hx_work *work = hx_work_find(gateway, &candidate->record->id);
     candidate->has_live_waiter = hx_gateway_has_live_waiter(gateway, &candidate->record->id);
-    if (work == NULL || hx_list_is_empty(&work->calls))
+    if (work == NULL)
         return;
-    candidate->is_same_line = true;
     hx_list_for_each (node, &work->calls) {
         const struct hx_call *waiter = hx_container_of(node, struct hx_call, node);
+        if (waiter->session != call->session)
+            continue; /* two clients that want the same, each for himself */
+        candidate->is_same_line = true;
         /* Measured at the arrival of this call: time that it spent waiting for its turn is no sign
          * that the other one was given up. */
         int64_t waited_ms = hx_mono_since_ms(call->arrived.mono, waiter->arrived.mono);
@@ -42,7 +44,8 @@ void hx_intake_note_overlap(struct hx_call *call)
             continue;
         hx_list_for_each (node, &work->calls) {
             const struct hx_call *waiter = hx_container_of(node, struct hx_call, node);
-            if (hx_mono_since_ms(call->arrived.mono, waiter->arrived.mono) < contract->overlap_ms)
+            if (waiter->session != call->session ||
+                hx_mono_since_ms(call->arrived.mono, waiter->arrived.mono) < contract->overlap_ms)
                 continue;
             call->overlapped = record->identity;
             call->has_overlapped = true;
@@ -58,7 +61,7 @@ void hx_intake_tell_overlap(const struct hx_call *call, struct hx_gate *gate)
         const struct hx_contract *contract = &later->wanted.contract;
         bool is_repeat =
             later->wanted.key_source == HX_KEY_NONE && call->wanted.key_source == HX_KEY_NONE &&
-            contract->repeat == HX_REPEAT_LOST &&
+            contract->repeat == HX_REPEAT_LOST && later->session == call->session &&
             hx_mono_since_ms(later->arrived.mono, call->arrived.mono) >= contract->overlap_ms;
         if (!is_repeat || later->has_overlapped)
             continue;
