@@ -29,6 +29,8 @@ static void persist(struct hx_work *work)
     bool is_claim =
         op->next.state == HX_OP_RUNNING && op->next.attempt.number != op->durable.attempt.number;
     request->mark_after = is_claim;
+    if (is_claim)
+        hx_ladder_leave(work);
     struct hx_link *link = op->next.state == HX_OP_RUNNING ? hx_work_link(work) : NULL;
     if (link != NULL)
         work->generation = link->generation;

@@ -58,6 +58,27 @@ void hx_ladder_over(struct hx_work *work)
         hx_work_ask_person(work);
 }
 
+void hx_ladder_leave(struct hx_work *work)
+{
+    struct hx_route *route = work->route;
+    if (work->search == HX_SEARCH_STARTING)
+        work->search = HX_SEARCH_OVER;
+    if (!hx_ladder_has_route(work) || route == NULL)
+        return;
+    struct hx_link *link = route->link;
+    bool is_listening = work->search == HX_SEARCH_LISTENING;
+    uint64_t tag = route->id;
+    work->search = HX_SEARCH_OVER;
+    work->route = NULL;
+    route->work = NULL;
+    route->kind = HX_ROUTE_QUIET;
+    if (!is_listening)
+        return; /* its answer will come, and find that nobody wants it */
+    hx_route_free(route);
+    link->upstream->ops->drop(link->upstream, tag);
+    hx_link_stir(link);
+}
+
 static void note_step(struct hx_work *work, const char *step)
 {
     struct hx_buf note;

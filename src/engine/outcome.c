@@ -95,6 +95,15 @@ void hx_outcome_evidence(struct hx_work *work, struct hx_span bytes, bool is_err
     hx_work_step(work, &event, NULL);
 }
 
+/* Also of a stream that was taken up: then the search has brought something, and is over. */
+static void take_reply(struct hx_work *work, const struct hx_event *event)
+{
+    bool was_searched = hx_ladder_has_route(work);
+    hx_work_step(work, event, NULL);
+    if (was_searched)
+        hx_ladder_over(work);
+}
+
 void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line)
 {
     struct hx_gateway *gateway = route->link->gateway;
@@ -145,7 +154,7 @@ void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struc
     event.reason = HX_REASON_ANSWERED;
     keep_line(work, line);
     HX_CRASH_POINT("reply-not-stored");
-    hx_work_step(work, &event, NULL);
+    take_reply(work, &event);
 }
 
 /* Too long to hold. A guarded call has its outcome all the same: it happened. */
@@ -168,7 +177,7 @@ void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event)
         (void)hx_hex_decode(hx_span_cstr(event->digest_hex), reply.outcome.digest.bytes,
                             HX_DIGEST_SIZE);
         reply.reason = HX_REASON_ANSWERED;
-        hx_work_step(end.work, &reply, NULL);
+        take_reply(end.work, &reply);
     } else if (end.request != NULL) {
         hx_reply_error(end.request, HX_RPC_INTERNAL_ERROR,
                        HX_SPAN_LIT("The server's answer is larger than message_max allows."),

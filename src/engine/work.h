@@ -136,6 +136,8 @@ void hx_ladder_go_on(struct hx_work *work);
 bool hx_ladder_has_route(const struct hx_work *work);
 /* It brought nothing. */
 void hx_ladder_over(struct hx_work *work);
+/* The operation is sent again instead; nobody listens for what the earlier attempt brings. */
+void hx_ladder_leave(struct hx_work *work);
 /* The attempt that is being claimed goes to a gateway of our kind, which can be asked about it. */
 void hx_ladder_keep_inner(struct hx_work *work);
 /* From here the answer could be taken up again, should this process die. */
