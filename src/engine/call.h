@@ -126,6 +126,9 @@ bool hx_replay_is_found(struct hx_call *call, const struct hx_store_request *fou
 void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, struct hx_tool *tool);
 /* A call that follows the operation of this record. Ends it when that cannot be. */
 void hx_intake_resume(struct hx_request *request, const struct hx_record *record);
+/* Its client may come back for the answer, when the ledger knows where it belongs. Again when the
+ * answer is to go another way. */
+void hx_intake_name_stream(struct hx_call *call);
 void hx_intake_again(struct hx_call *call);
 void hx_intake_find(struct hx_call *call);
 void hx_intake_begin_new(struct hx_call *call);

@@ -71,6 +71,7 @@ static void take_transport_repeat(struct hx_session *session, struct hx_request 
     uint64_t before = open->exchange;
     open->exchange = session->taking;
     session->taking = 0;
+    hx_intake_name_stream(open->call);
     if (open->batch == NULL)
         hx_exchange_settle(session, before);
 }

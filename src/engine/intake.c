@@ -104,8 +104,7 @@ static void refuse_arguments(struct hx_call *call, const char *reason)
                    HX_SPAN_LIT("{\"retry_safe\":true}"));
 }
 
-/* Its client may come back for the answer, when the ledger knows where it belongs. */
-static void name_stream(struct hx_call *call)
+void hx_intake_name_stream(struct hx_call *call)
 {
     const int64_t slow_ms = 200;
     struct hx_gateway *gateway = call->gateway;
@@ -190,7 +189,7 @@ void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, str
         return;
     }
     hx_intake_fill_wanted(call);
-    name_stream(call);
+    hx_intake_name_stream(call);
     follow_transport_repeat(call);
     hx_intake_note_overlap(call);
     if (!hx_replay_peek(call))
@@ -281,15 +280,16 @@ void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candid
     struct hx_work *work = hx_work_find(gateway, &candidate->record->id);
     struct hx_facts facts =
         hx_facts_of(candidate->owner_fact, candidate->is_sender_gone, candidate->is_epoch_current);
+    bool is_idle = work == NULL || work->op.phase == HX_PHASE_IDLE;
+    if (is_idle && needs_upstream(gateway, candidate->record, &facts) && !call->was_started &&
+        !hx_link_want(call->session->link)) {
+        call->was_started = true;
+        call->must_find_again = true;
+        call->stage = HX_CALL_STARTING;
+        hx_list_append(&call->session->link->waiting_calls, &call->node);
+        return;
+    }
     if (work == NULL) {
-        if (needs_upstream(gateway, candidate->record, &facts) && !call->was_started &&
-            !hx_link_want(call->session->link)) {
-            call->was_started = true;
-            call->must_find_again = true;
-            call->stage = HX_CALL_STARTING;
-            hx_list_append(&call->session->link->waiting_calls, &call->node);
-            return;
-        }
         work = hx_work_load(gateway, candidate->record, call->session->link);
         work->facts = facts;
     } else {
