@@ -189,10 +189,13 @@ static void operation_found(struct hx_session *session, uint64_t exchange,
 void hx_kept_done(struct hx_session *session, uint64_t exchange, struct hx_store_request *done)
 {
     struct hx_downstream *client = session->options.downstream;
-    if (done->kind == HX_STORE_SESSION_PUT) {
+    bool is_in_vain = session->is_gone && done->kind != HX_STORE_SESSION_PUT;
+    if (is_in_vain) {
+        /* Its client has left; nothing is begun for it any more. */
+    } else if (done->kind == HX_STORE_SESSION_PUT) {
         session_put(session, done);
     } else if (done->kind == HX_STORE_STREAM_PUT) {
-        if (done->result == HX_STORE_DONE && !session->is_gone)
+        if (done->result == HX_STORE_DONE)
             client->ops->stream_kept(client, exchange);
     } else if (done->kind == HX_STORE_STREAM_GET) {
         if (done->result == HX_STORE_DONE)
