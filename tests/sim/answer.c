@@ -163,6 +163,13 @@ static void check_adoption(struct sim *sim, const struct sim_call *call,
     if (intent->group != other->group || intent->tool != other->tool)
         sim_fail(sim, "call %u was told the result of another call, %u", call->number,
                  first->number);
+    /* A key may have taken over what he began without one. */
+    for (uint32_t i = 1; i <= sim->run_count; i++) {
+        const struct sim_run *earlier = sim_run_get(sim, i);
+        if (hx_id_eq(&earlier->operation, &run->operation) &&
+            sim_call_get(sim, earlier->call)->intent == intent->number)
+            return;
+    }
     if (other->key[0] != '\0')
         sim_fail(sim, "call %u was told the result of key %s", call->number, other->key);
     if (intent->tool == SIM_NOTE && intent->key[0] == '\0')
@@ -210,6 +217,8 @@ static void check_outcome(struct sim *sim, struct sim_call *call, struct sim_int
                  run->number);
     if (intent->key[0] != '\0' && intent->was_told_failed)
         sim_fail(sim, "key %s was told FAILED before and an outcome now", intent->key);
+    if (!intent->was_told_success)
+        intent->told_at = sim->now;
     intent->was_told_success = true;
     intent->told_operation = operation;
     intent->told_run = run->number;
@@ -221,6 +230,8 @@ static void check_code(struct sim *sim, struct sim_call *call, struct sim_intent
     const char *code = answer->code;
     const struct hx_record *row = answer->has_operation ? sim_row(sim, &answer->operation) : NULL;
     bool is_keyed = intent->key[0] != '\0';
+    /* Two sessions may ask side by side. */
+    bool was_told_before = intent->was_told_success && call->sent_at >= intent->told_at;
     bool says_nothing_sent = false;
     struct hx_now now = hx_clock_now(&sim->clock);
     if (strcmp(code, "KEY_CONFLICT") == 0 && !call->is_conflict)
@@ -248,11 +259,11 @@ static void check_code(struct sim *sim, struct sim_call *call, struct sim_intent
                               row->reason == HX_REASON_RESTORED_COPY;
         if (!may_have_acted)
             sim_fail(sim, "call %u was told OUTCOME_UNKNOWN, and nothing was sent", call->number);
-        if (is_keyed && intent->was_told_success)
+        if (is_keyed && was_told_before)
             sim_fail(sim, "key %s was told an outcome before and OUTCOME_UNKNOWN now", intent->key);
     } else if (strcmp(code, "BUSY") == 0) {
         sim_mark(sim, SIM_BUSY);
-        if (is_keyed && intent->was_told_success)
+        if (is_keyed && was_told_before)
             sim_fail(sim, "key %s was told an outcome before and BUSY now", intent->key);
     } else if (strcmp(code, "UPSTREAM_UNAVAILABLE") == 0) {
         sim_mark(sim, SIM_NO_SERVER);

@@ -38,6 +38,8 @@ static void post(struct sim *sim, struct sim_host *host, uint32_t life, struct h
     struct sim_exchange *exchange = sim_web_post(sim, host, line, 0);
     if (exchange == NULL || call == NULL)
         return;
+    if (!sim->is_calm && sim_chance(&sim->shape, sim->weather.cut / 2))
+        sim_web_cut_later(sim, exchange, sim_between(&sim->shape, 1, 4000));
     exchange->call = call->number;
     exchange->is_cancel = is_cancel;
     if (!is_cancel)
@@ -352,6 +354,18 @@ static struct sim_host *move(struct sim *sim, struct sim_intent *intent)
     return other;
 }
 
+/* Another worker of the same application has the same key in hand. */
+static struct sim_host *intent_twin(struct sim *sim, const struct sim_intent *intent)
+{
+    const struct sim_host *host = &sim->hosts[intent->host];
+    if (sim->is_calm || host->port == 0 || intent->key[0] == '\0' ||
+        !sim_chance(&sim->shape, sim->weather.move / 2))
+        return NULL;
+    struct sim_host *other = &sim->hosts[1 + sim_below(&sim->shape, sim->host_count)];
+    bool is_there = other != host && other->port != 0 && other->life != 0 && other->is_ready;
+    return is_there && strcmp(other->principal, host->principal) == 0 ? other : NULL;
+}
+
 static void on_retry(struct sim *sim, struct sim_event *event)
 {
     struct sim_intent *intent = sim_intent_get(sim, event->b);
@@ -377,6 +391,9 @@ static void on_retry(struct sim *sim, struct sim_event *event)
             allow_unread(sim, call);
     }
     sim_host_call(sim, host, intent, false);
+    struct sim_host *twin = intent_twin(sim, intent);
+    if (twin != NULL)
+        sim_host_call(sim, twin, sim_intent_get(sim, event->b), false);
 }
 
 static void retry_later(struct sim *sim, struct sim_intent *intent, int64_t delay_ms)

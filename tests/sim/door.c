@@ -147,6 +147,8 @@ void sim_line_write(struct sim_door *door, struct sim_line *line)
     const struct sim_host *host = &sim->hosts[door->host];
     int64_t write_ms =
         host->is_slow && sim_chance(&sim->luck, 200) ? sim_between(&sim->luck, 1, 2000) : 0;
+    if (sim->script_write_ms > 0)
+        write_ms = sim->script_write_ms;
     int64_t at = sim->now + write_ms + sim_between(&sim->luck, 0, host->is_slow ? 1500 : 3);
     if (at < door->last_read_at && line->exchange == 0)
         at = door->last_read_at;

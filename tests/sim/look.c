@@ -88,8 +88,11 @@ static void check_link(const struct hx_gateway *gateway, struct hx_link *link)
     hx_list_for_each (node, &link->sessions) {
         const struct hx_session *session = hx_container_of(node, struct hx_session, link_node);
         hx_assert(session->link == link);
+    }
+    hx_list_for_each (node, &gateway->sessions) {
+        const struct hx_session *session = hx_container_of(node, struct hx_session, node);
         hx_list_for_each (at, &session->asks)
-            server_asks += hx_container_of(at, struct hx_ask, node)->kind == HX_ASK_SERVER;
+            server_asks += hx_container_of(at, struct hx_ask, node)->link == link;
     }
     hx_assert(server_asks == link->server_asks);
     hx_list_for_each (node, &link->waiting_calls) {
@@ -186,11 +189,11 @@ void sim_look_dump(struct hx_gateway *gateway, FILE *out)
         const struct hx_work *work = hx_container_of(node, struct hx_work, node);
         fprintf(out,
                 "  work %s %s/%s waiters %u writes %u reading %d route %d hands %d send_waiting %d "
-                "lost_waiting %d look_waiting %d deferred %d look %d poll %d\n",
+                "lost_waiting %d look_waiting %d deferred %d look %d poll %d search %d\n",
                 sim_short_id(&work->op.durable.id), hx_op_state_name(work->op.durable.state),
                 hx_op_phase_name(work->op.phase), work->op.waiters, work->writes_open,
                 work->is_reading, work->route != NULL, work->facts.hands, work->is_send_waiting,
                 work->is_lost_waiting, work->is_look_waiting, !hx_list_is_empty(&work->deferred),
-                hx_timer_is_armed(&work->look), hx_timer_is_armed(&work->poll));
+                hx_timer_is_armed(&work->look), hx_timer_is_armed(&work->poll), (int)work->search);
     }
 }

@@ -148,6 +148,7 @@ struct sim_intent {
     uint32_t allowed_more; /* effects beyond one that the contract's named limits allow */
     bool was_disturbed;    /* some answer of it was lost, or may have been */
     bool was_told_success;
+    int64_t told_at; /* first */
     bool was_told_failed;
     bool is_person_decided;
     bool may_have_been_sent; /* some call of it was not told "nothing was sent" */
@@ -488,6 +489,7 @@ struct sim {
     /* Scripted runs say here how the next jobs go, and what a person answers (NULL = the truth). */
     const char *person_says;
     bool is_person_away;
+    int64_t script_write_ms; /* how long the kernel takes no byte of an answer; 0 = by luck */
     void (*script_run)(struct sim *sim, struct sim_run *run, int64_t *act_ms, int64_t *answer_ms);
 };
 
@@ -632,6 +634,7 @@ void sim_web_greeted(struct sim *sim, struct sim_host *host);
 void sim_web_connect(struct sim *sim, struct sim_host *host);
 /* A connection breaks. The client may come back for the answer, unless it does not want to. */
 void sim_web_cut(struct sim *sim, struct sim_exchange *exchange, bool may_come_back);
+void sim_web_cut_later(struct sim *sim, const struct sim_exchange *exchange, int64_t delay_ms);
 /* What its client makes of that: it waits for a chance to come back, or takes its calls for
  * lost. */
 void sim_web_lose(struct sim *sim, struct sim_exchange *exchange, bool may_come_back);

@@ -333,6 +333,20 @@ void sim_web_put_away(struct sim *sim, struct sim_life *life)
     }
 }
 
+static void on_cut(struct sim *sim, struct sim_event *event)
+{
+    struct sim_exchange *exchange = sim_exchange_find(sim, event->tag);
+    if (exchange == NULL || !exchange->is_connected || sim->is_calm)
+        return;
+    sim_mark(sim, SIM_CUT);
+    sim_web_cut(sim, exchange, sim_chance(&sim->shape, 850));
+}
+
+void sim_web_cut_later(struct sim *sim, const struct sim_exchange *exchange, int64_t delay_ms)
+{
+    sim_after(sim, delay_ms, on_cut)->tag = exchange->number;
+}
+
 /* The weather of clients over HTTP. */
 void sim_web_strike(struct sim *sim)
 {

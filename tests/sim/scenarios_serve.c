@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Small histories of `hapax serve`, each the core of one that a seed has found. The checks of the
+ * simulator run in all of them; a broken promise ends the program with the trace.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "sim/scenario_kit.h"
+
+static void kill_and_restart(struct sim *sim)
+{
+    sim_life_kill(at_port(sim));
+    sim_run_for(sim, 6000);
+    for (uint32_t i = 1; i <= sim->host_count; i++)
+        assert_true(sim->hosts[i].is_ready);
+    assert_int_equal(sim->marks[SIM_RESTORED], sim->host_count);
+}
+
+/* Seeds 7, 8, 22, 24 and 34: the request that a resumed call is given is longer than the one that
+ * was counted. The count is compared after every turn. */
+static void a_stream_is_resumed_after_a_crash(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    the_tool_is_silent(5);
+    want(sim, 1, SIM_PAY, "key-1");
+    sim_run_for(sim, 1000); /* long enough to be named in the ledger */
+    kill_and_restart(sim);
+    sim_run_for(sim, 60 * 1000);
+    assert_int_equal(sim->marks[SIM_CAME_BACK], 1);
+    assert_int_equal(sim->marks[SIM_UNKNOWN], 1);
+    assert_int_equal(answers(sim, 1), 1);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+/* Seeds 12, 109 and 119: the answer to a request that its transport repeated comes on the later
+ * connection, so it is that one's name which the ledger must know. */
+static void a_repeated_request_is_resumed_by_the_name_of_its_last_stream(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    the_tool_is_silent(5);
+    sim->weather.double_send = 1000;
+    want(sim, 1, SIM_PAY, "key-1");
+    sim_run_for(sim, 3000);
+    assert_int_equal(sim_call_get(sim, 1)->arrivals, 2);
+    sim->weather.double_send = 0;
+    kill_and_restart(sim);
+    sim_run_for(sim, 60 * 1000);
+    assert_int_equal(sim->marks[SIM_CAME_BACK], 1);
+    assert_int_equal(sim->marks[SIM_NO_STREAM], 0);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+/* Seed 2207: two clients that want the same thing each for himself, the second while the first has
+ * waited for long. */
+static void a_client_that_waits_is_no_reason_to_take_another_for_its_repeat(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_ALL, false);
+    tool.act_ms = 2500;
+    tool.answer_ms = 3000;
+    want(sim, 1, SIM_PAY, "");
+    sim_run_for(sim, 1000);
+    want(sim, 2, SIM_PAY, "");
+    sim_run_for(sim, 1000);
+    assert_int_equal(sim->run_count, 2);
+    sim_run_for(sim, 5000);
+    assert_int_equal(effects(sim), 2);
+    end(sim);
+}
+
+/* A key joins across sessions all the same. */
+static void a_key_joins_what_another_session_began(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_ALL, false);
+    tool.answer_ms = 3000;
+    uint32_t number = want(sim, 1, SIM_PAY, "key-1");
+    sim_run_for(sim, 1000);
+    sim_host_call(sim, &sim->hosts[2], sim_intent_get(sim, number), false);
+    sim_run_for(sim, 5000);
+    assert_int_equal(answers(sim, 1), 1);
+    assert_int_equal(answers(sim, 2), 1);
+    assert_int_equal(sim->marks[SIM_CROSS_SESSION], 1);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+/* Seeds 843 and 882: the kernel takes the last byte of an answer after its client said that it does
+ * not want it. */
+static void an_answer_that_is_written_after_its_cancel_is_lost(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    sim->script_write_ms = 2000;
+    uint32_t number = want(sim, 1, SIM_PAY, "");
+    sim_run_for(sim, 500);
+    assert_int_equal(answers(sim, 1), 1);
+    sim_host_cancel(sim, sim_call_get(sim, 1));
+    sim_run_for(sim, 4000);
+    sim->script_write_ms = 0;
+    want_again(sim, number);
+    sim_run_for(sim, 1000);
+    assert_int_equal(sim->marks[SIM_REPLAYED] + answers(sim, 2), 1);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+/* Seeds 52, 89 and others: what a stream brought that was taken up after a crash. */
+static void evidence_from_a_stream_ends_the_search(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, true);
+    sim->weather.point = 1000;
+    tool.act_ms = 100;
+    tool.answer_ms = 9000;
+    want(sim, 1, SIM_PAY, "key-1");
+    sim_run_for(sim, 1000);
+    kill_and_restart(sim);
+    sim_run_for(sim, 60 * 1000);
+    assert_int_equal(sim->marks[SIM_POINT_EVIDENCE], 1);
+    assert_int_equal(last_row(sim)->state, HX_OP_SUCCEEDED);
+    assert_null(sim_look_idle(at_port(sim)->gateway));
+    assert_int_equal(answers(sim, 1), 1);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+/* Seeds 1784 and 2069: a tool that may be called again is, while its old stream is listened to. */
+static void who_is_sent_again_is_listened_to_no_more(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, true);
+    sim->weather.point = 1000;
+    the_tool_is_silent(100);
+    want(sim, 1, SIM_BANK, "key-1");
+    sim_run_for(sim, 150); /* not yet named, so its client will call again */
+    sim_life_kill(at_port(sim));
+    sim_run_for(sim, 30);
+    for (int i = 0; i < 6000 && sim->marks[SIM_POINT_USED] == 0; i++)
+        sim_run_for(sim, 1);
+    assert_int_equal(sim->marks[SIM_POINT_USED], 1);
+    the_tool_works();
+    sim_run_for(sim, 20 * 1000);
+    want_again(sim, 1);
+    sim_run_for(sim, 20 * 1000);
+    assert_int_equal(last_row(sim)->state, HX_OP_SUCCEEDED);
+    assert_null(sim_look_idle(at_port(sim)->gateway));
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+/* Seed 2579: the client whose person was asked is gone, and so is the question. */
+static void a_question_goes_with_the_session_of_whom_it_was_asked(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    sim->contracts[SIM_PAY].timeout_ms = 1000;
+    sim->is_person_away = true;
+    the_tool_is_silent(5);
+    uint32_t number = want(sim, 3, SIM_PAY, "key-1");
+    sim_run_for(sim, 2000);
+    assert_int_equal(last_row(sim)->state, HX_OP_UNKNOWN);
+    sim_host_call(sim, &sim->hosts[1], sim_intent_get(sim, number), false);
+    sim_run_for(sim, 2000);
+    assert_int_equal(answers(sim, 2), 0); /* it waits for the person's answer */
+    sim_intent_get(sim, number)->retries_left = 0;
+    sim_web_end(sim, &sim->hosts[3]);
+    sim_run_for(sim, 2000);
+    assert_int_equal(answers(sim, 2), 1);
+    sim_process_die(sim, hx_container_of(hx_list_first(&sim->processes), struct sim_process, node),
+                    9);
+    sim_run_for(sim, 10 * 1000);
+    hx_list_for_each_safe (at, &sim->processes)
+        sim_process_die(sim, hx_container_of(at, struct sim_process, node), 9);
+    sim_run_for(sim, 10 * 1000);
+    assert_null(sim_look_idle(at_port(sim)->gateway));
+    end(sim);
+}
+
+/* An id that its client gave up opens nothing, whoever asks. */
+static void an_ended_session_is_not_found(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    uint32_t session = sim->hosts[1].session;
+    sim_web_end(sim, &sim->hosts[1]);
+    sim_run_for(sim, 5000);
+    assert_true(sim->hosts[1].session != session);
+    assert_true(sim_session_get(sim, session)->is_ended);
+    sim_life_kill(at_port(sim));
+    sim_run_for(sim, 6000);
+    assert_int_equal(sim->marks[SIM_RESTORED], 3);
+    end(sim);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stream_is_resumed_after_a_crash),
+        cmocka_unit_test(a_repeated_request_is_resumed_by_the_name_of_its_last_stream),
+        cmocka_unit_test(a_client_that_waits_is_no_reason_to_take_another_for_its_repeat),
+        cmocka_unit_test(a_key_joins_what_another_session_began),
+        cmocka_unit_test(an_answer_that_is_written_after_its_cancel_is_lost),
+        cmocka_unit_test(evidence_from_a_stream_ends_the_search),
+        cmocka_unit_test(who_is_sent_again_is_listened_to_no_more),
+        cmocka_unit_test(a_question_goes_with_the_session_of_whom_it_was_asked),
+        cmocka_unit_test(an_ended_session_is_not_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
