@@ -63,7 +63,7 @@ class Conformance:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=120,
+            timeout=180,
             check=False,
         )
         out = done.stdout.decode("utf-8", "replace")
@@ -168,6 +168,16 @@ def server_stdio(t, package, revision):
     conformance = Conformance(t, package, revision)
     script = conformance.script("server.mjs")
     through(conformance, ["--", conformance.node, script, "--stdio"], "/mcp/fixture")
+
+
+@test("conformance", "conformance_newest_2025-11-25_hapax_behind_hapax", needs_hapax=True)
+def behind_itself(t):
+    """Two gateways in a row, each with a ledger of its own, are no less than one."""
+    conformance = Conformance(t, "newest", "2025-11-25")
+    words, ledger = [conformance.fixture()], t.path("inner-ledger")
+    inner = Serve(t, words, "--orphan-timeout", "1s", ledger=ledger)
+    through(conformance, [f"http://127.0.0.1:{inner.port}/mcp"], "/mcp")
+    t.equal(inner.term(), 0, "exit status of the inner one")
 
 
 def client(t, package, revision):
