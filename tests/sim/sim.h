@@ -7,8 +7,8 @@
  *   host     a client application: wants intents, sends calls, times out, retries, vanishes
  *   intent   one effect that somebody wants once; its calls are retries of each other. The truth
  *            against which everything is judged
- *   life     one gateway process, from its start to its end, orderly or not: a `run` with one client,
- *            or a `serve` at a port, which begins again there when it has died
+ *   life     one gateway process, from its start to its end, orderly or not: a `run` with one
+ *            client, or a `serve` at a port, which begins again there when it has died
  *   door     one client at one life: its pipes, or its session over HTTP
  *   process  one run of the tool server, child of a life; may outlive it for a moment. Of a server
  *            over HTTP: one session with it, which outlives whoever began it
