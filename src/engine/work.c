@@ -287,6 +287,8 @@ void hx_work_step(struct hx_work *work, const struct hx_event *event, struct hx_
     }
     for (unsigned i = 0; i < effects.count; i++)
         hx_effect_run(work, &effects.items[i], event, call);
+    if (work->op.phase != HX_PHASE_SENDING)
+        work->is_send_waiting = false;
     tell_change(work, before);
     hx_work_look_again_later(work);
 }
