@@ -92,6 +92,7 @@ void hx_delivery_session_over(struct hx_session *session)
             continue;
         forget_request(note);
         note->session = NULL;
+        note->over = session;
     }
 }
 
@@ -184,6 +185,19 @@ static void lose(struct hx_gateway *gateway, struct hx_delivery_note *note, bool
 void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *note)
 {
     lose(gateway, note, false);
+}
+
+void hx_delivery_session_freed(const struct hx_session *session)
+{
+    struct hx_gateway *gateway = session->gateway;
+    hx_list_for_each_safe (node, &gateway->deliveries) {
+        struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
+        if (note->over != session)
+            continue;
+        note->over = NULL;
+        if (note->wanted == HX_RECEIPT_OPEN)
+            lose(gateway, note, false);
+    }
 }
 
 bool hx_delivery_find_repeated(const struct hx_call *call, struct hx_digest *ret_identity)

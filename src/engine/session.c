@@ -115,6 +115,7 @@ void hx_session_free(struct hx_session *session)
     struct hx_downstream *downstream = session->options.downstream;
     bool is_ended = session->is_ended;
     hx_check(session, HX_SESSION_MAGIC);
+    hx_delivery_session_freed(session);
     hx_list_unlink(&session->node);
     hx_map_fini(&session->requests_by_id);
     hx_map_fini(&session->asks_by_id);

@@ -99,7 +99,8 @@ enum hx_receipt {
 /* An answer whose delivery may still be taken back. What the row is told follows what is known, and
  * a write that fails is made up for. */
 struct hx_delivery_note {
-    struct hx_session *session; /* NULL: it is over */
+    struct hx_session *session;    /* NULL: it is over */
+    const struct hx_session *over; /* and not freed yet; only to be compared */
     uint64_t exchange;
     struct hx_list node; /* gateway->deliveries, oldest first */
     struct hx_map_node by_tag;
@@ -235,6 +236,8 @@ void hx_delivery_take_back(struct hx_gateway *gateway, struct hx_delivery_note *
 void hx_delivery_front_gone(struct hx_session *session);
 /* Its notes live on without it: their rows are still to be told. */
 void hx_delivery_session_over(struct hx_session *session);
+/* Nobody is left who could say what became of its last answers: they count as lost. */
+void hx_delivery_session_freed(const struct hx_session *session);
 void hx_delivery_forget_old(struct hx_gateway *gateway);
 void hx_delivery_stored(struct hx_gateway *gateway, struct hx_delivery_note *note,
                         enum hx_receipt receipt, enum hx_store_result result);
