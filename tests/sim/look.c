@@ -159,6 +159,13 @@ const char *sim_look_idle(struct hx_gateway *gateway)
         if (!is_listening && work->ask == NULL)
             return "an operation is in hand";
     }
+    hx_list_for_each (node, &gateway->deliveries) {
+        const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
+        if (note->session == NULL && note->wanted == HX_RECEIPT_OPEN)
+            return "an answer has no fate, and its session is over";
+    }
+    if (!hx_list_is_empty(&gateway->over))
+        return "a session that is over is not freed";
     if (gateway->store_open > 0)
         return "the ledger owes an answer";
     if (gateway->gates.count > 0)

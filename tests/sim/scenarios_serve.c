@@ -157,6 +157,42 @@ static void who_is_sent_again_is_listened_to_no_more(void **state)
     end(sim);
 }
 
+/* Seed 7898: an attempt that waits for one server while an earlier one was sent to another, which
+ * then dies or answers. */
+static void a_new_attempt_hears_no_other_server(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    sim->contracts[SIM_BANK].timeout_ms = 1000;
+    the_tool_is_silent(-1);
+    uint32_t number = want(sim, 1, SIM_BANK, "key-1");
+    sim_run_for(sim, 3000);
+    assert_int_equal(last_row(sim)->state, HX_OP_UNKNOWN);
+    struct sim_process *first = sim_process_find(sim, sim_run_get(sim, 1)->process);
+    hx_list_for_each_safe (at, &sim->processes) {
+        struct sim_process *process = hx_container_of(at, struct sim_process, node);
+        if (process != first)
+            sim_process_die(sim, process, 9);
+    }
+    sim_run_for(sim, 100);
+    sim->weather.bad_start = 1000;
+    sim_web_end(sim, &sim->hosts[1]);
+    sim_host_call(sim, &sim->hosts[2], sim_intent_get(sim, number), false);
+    for (int i = 0; i < 100 && last_row(sim)->attempt.number < 2; i++)
+        sim_run_for(sim, 1);
+    assert_int_equal(last_row(sim)->attempt.number, 2);
+    assert_int_equal(sim->run_count, 1);
+    sim_process_die(sim, first, 9);
+    sim_run_for(sim, 2000);
+    sim->weather.bad_start = 0;
+    the_tool_works();
+    want_again(sim, number);
+    sim_run_for(sim, 5000);
+    assert_int_equal(last_row(sim)->state, HX_OP_SUCCEEDED);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
 /* Seed 2579: the client whose person was asked is gone, and so is the question. */
 static void a_question_goes_with_the_session_of_whom_it_was_asked(void **state)
 {
@@ -182,6 +218,26 @@ static void a_question_goes_with_the_session_of_whom_it_was_asked(void **state)
         sim_process_die(sim, hx_container_of(at, struct sim_process, node), 9);
     sim_run_for(sim, 10 * 1000);
     assert_null(sim_look_idle(at_port(sim)->gateway));
+    end(sim);
+}
+
+/* Seeds 132, 667 and others: whoever could say what became of an answer is gone with its session. */
+static void an_answer_of_a_session_that_is_over_gets_a_fate(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    sim->script_write_ms = 5000;
+    tool.answer_ms = 1000; /* so that its stream is named, and its fate waits for its client */
+    uint32_t number = want(sim, 1, SIM_PAY, "");
+    sim_run_for(sim, 1500);
+    assert_int_equal(answers(sim, 1), 1);
+    sim_web_end(sim, &sim->hosts[1]);
+    sim->script_write_ms = 0;
+    sim_run_for(sim, 5000);
+    assert_null(sim_look_idle(at_port(sim)->gateway));
+    want_again(sim, number);
+    sim_run_for(sim, 5000);
+    assert_int_equal(effects(sim), 1);
     end(sim);
 }
 
@@ -211,7 +267,9 @@ int main(void)
         cmocka_unit_test(an_answer_that_is_written_after_its_cancel_is_lost),
         cmocka_unit_test(evidence_from_a_stream_ends_the_search),
         cmocka_unit_test(who_is_sent_again_is_listened_to_no_more),
+        cmocka_unit_test(a_new_attempt_hears_no_other_server),
         cmocka_unit_test(a_question_goes_with_the_session_of_whom_it_was_asked),
+        cmocka_unit_test(an_answer_of_a_session_that_is_over_gets_a_fate),
         cmocka_unit_test(an_ended_session_is_not_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
