@@ -29,6 +29,8 @@ struct pipes {
 
 enum { READ_END = 0, WRITE_END = 1, FIRST_FREE_FD = 3 };
 
+static int own_status_fd = -1; /* the keeper's, until it has said how it ends */
+
 /* Replaces `fd` by /dev/null, so that its number is not given to something else. */
 static void fd_to_null(int fd)
 {
@@ -51,6 +53,15 @@ static void fill_standard_fds(void)
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
             (void)!open("/dev/null", O_RDWR | O_CLOEXEC); /* gives the lowest free number: fd */
+}
+
+void hx_keeper_let_go(int status)
+{
+    if (own_status_fd < 0)
+        return;
+    (void)!write(own_status_fd, &status, sizeof status);
+    (void)close(own_status_fd);
+    own_status_fd = -1;
 }
 
 static int open_pipes(struct pipes *pipes)
@@ -94,6 +105,7 @@ _Noreturn static void be_keeper(struct pipes *pipes,
     int status = HX_FRONT_KEEPER_LOST;
 
     reset_signals(); /* PID 1 has handlers by now */
+    own_status_fd = pipes->status[WRITE_END];
     (void)close(pipes->life[WRITE_END]);
     (void)close(pipes->status[READ_END]);
     own_stderr();
@@ -106,7 +118,7 @@ _Noreturn static void be_keeper(struct pipes *pipes,
     /* The client must have seen the end of its pipes before the process that it waits for is gone.
      * */
     hx_keeper_drop_stderr();
-    (void)!write(pipes->status[WRITE_END], &status, sizeof status);
+    hx_keeper_let_go(status);
     exit(status);
 }
 

@@ -38,4 +38,8 @@ int hx_front_run(int (*keeper_main)(const struct hx_keeper_fds *fds, void *arg),
  * keep some clients from noticing the death for seconds. */
 void hx_keeper_drop_stderr(void);
 
+/* The front ends now, with this exit status; the keeper goes on. Of several calls, the end of
+ * keeper_main among them, the first counts. */
+void hx_keeper_let_go(int status);
+
 #endif

@@ -10,6 +10,7 @@
 void hx_help_overview(FILE *out);
 void hx_help_run(FILE *out);
 void hx_help_serve(FILE *out);
+void hx_help_call(FILE *out);
 /* Writes `text` in lines of at most 80 columns, each behind `indent` spaces; the first line begins
  * at column `column`. */
 void hx_help_wrap(FILE *out, const char *text, size_t indent, size_t column);

@@ -23,6 +23,7 @@
 #include "app/ledger_home.h"
 #include "app/log.h"
 #include "app/rules.h"
+#include "app/server_name.h"
 #include "app/settings_show.h"
 #include "app/upstream.h"
 #include "engine/gateway.h"
@@ -45,7 +46,7 @@ struct keeper {
     struct hx_loop_signal *int_watch;
     struct hx_loop_signal *hup_watch;
     struct hx_arena arena; /* texts of the rules */
-    char server_name[256];
+    char server_name[HX_SERVER_NAME_SIZE];
     char principal[32];
     bool has_dropped_stderr;
     unsigned term_count;
@@ -95,27 +96,6 @@ static void on_signal(void *arg, int number)
         hx_gateway_drain(keeper->gateway);
     else
         hx_gateway_stop(keeper->gateway);
-}
-
-/* Without a name, the same command in the same directory is the same server. */
-static void name_server(struct keeper *keeper)
-{
-    if (keeper->settings->name != NULL) {
-        snprintf(keeper->server_name, sizeof(keeper->server_name), "%s", keeper->settings->name);
-        return;
-    }
-    char directory[4096], hex[HX_DIGEST_HEX_SIZE];
-    struct hx_hasher *hasher = hx_hasher_new();
-    hx_hasher_begin(hasher);
-    /* A URL means the same server wherever it is said. */
-    const char *cwd = hx_is_url(keeper->command[0]) ? "" : getcwd(directory, sizeof(directory));
-    hx_hasher_add_field(hasher, hx_span_cstr(cwd ? cwd : ""));
-    for (char **word = keeper->command; *word != NULL; word++)
-        hx_hasher_add_field(hasher, hx_span_cstr(*word));
-    struct hx_digest digest = hx_hasher_end(hasher);
-    hx_hasher_free(hasher);
-    hx_digest_hex(&digest, hex);
-    snprintf(keeper->server_name, sizeof(keeper->server_name), "run-%.16s", hex);
 }
 
 static struct hx_gateway_options gateway_options(struct keeper *keeper)
@@ -242,7 +222,7 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
     if (hx_log_open(&log) < 0)
         fprintf(stderr, "hapax run: the log cannot be opened: %s.\n", hx_fault_last()->text);
     snprintf(keeper->principal, sizeof(keeper->principal), "%lu", (unsigned long)getuid());
-    name_server(keeper);
+    hx_server_name(keeper->settings->name, "run", keeper->command, keeper->server_name);
     keeper->loop = hx_loop_new(&(struct hx_loop_clock){hx_clock_os_mono, NULL});
     if (keeper->loop == NULL) {
         fprintf(stderr, "hapax run: %s.\n", hx_fault_last()->text);

@@ -123,7 +123,7 @@ int hx_options_read(int argc, char **argv, const struct hx_option_words *words,
         }
         if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
             return HX_OPTIONS_HELP;
-        if (word[0] != '-')
+        if (word[0] != '-' || word[1] == '\0') /* "-" alone is standard input, no option */
             break;
         if (word[1] != '-')
             return hx_complain(complaint,

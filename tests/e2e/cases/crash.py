@@ -42,7 +42,8 @@ def points():
     for path in glob.glob(os.path.join(SOURCES, "**", "*.c"), recursive=True):
         with open(path, encoding="utf-8") as file:
             found.update(re.findall(r'HX_CRASH_POINT\("([^"]+)"\)', file.read()))
-    return sorted(found)
+    # Those of `hapax call` are reached by its own tests (call.py).
+    return sorted(point for point in found if not point.startswith("call-"))
 
 
 def key_of(tool, round_name):

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What `hapax call` writes down before it asks anything: the key, the tool, the exact bytes of the
+ * arguments, when it was first meant, and how the target is reached. One file per call, in the
+ * directory "calls" beside the ledger, synced; it goes when its caller has been given the answer.
+ * So the files are the list of what is open, and any later process can go on with one.
+ *
+ * The target is kept as the words that named it. A secret does not stand among them unless
+ * somebody wrote it there: headers come from --headers-file, by name.
+ */
+#ifndef HX_APP_CALL_INTENT_H
+#define HX_APP_CALL_INTENT_H
+
+#include "base/arena.h"
+#include "base/time.h"
+
+/* Texts have a NUL behind them. */
+struct hx_call_intent {
+    struct hx_span key;
+    struct hx_span server;
+    struct hx_span tool;
+    struct hx_span arguments; /* raw JSON */
+    struct hx_wall first_sent;
+    struct hx_span directory; /* the working directory */
+    char **words;             /* of the command line, without the arguments; ended by NULL */
+    int word_count;
+};
+
+struct hx_call_intents {
+    char directory[4096];
+};
+
+/* `ledger` is the ledger's directory. */
+void hx_call_intents_init(struct hx_call_intents *intents, const char *ledger);
+
+#define HX_CALL_INTENT_KNOWN 1 /* it is there already; *ret_known is what it says */
+
+/* One that is held: nobody takes its file away, and nobody else knows that we gave it up. */
+struct hx_call_hold {
+    int fd;
+    char path[4096 + 80];
+};
+
+/* Writes and holds it. 0, HX_CALL_INTENT_KNOWN (held too), or an error with a fault. */
+int hx_call_intent_keep(const struct hx_call_intents *intents, const struct hx_call_intent *intent,
+                        struct hx_arena *arena, struct hx_call_hold *ret_hold,
+                        struct hx_call_intent *ret_known) HX_MUST_CHECK;
+/* Nothing is open any more. Left where it is while another process holds it too. */
+void hx_call_intent_remove(struct hx_call_hold *hold);
+void hx_call_intent_release(struct hx_call_hold *hold);
+
+/* The open ones, oldest first, into the arena; those with this key only, unless it is absent. 0, or
+ * an error with a fault. */
+int hx_call_intents_list(const struct hx_call_intents *intents, struct hx_span key,
+                         struct hx_arena *arena, struct hx_call_intent **ret_items,
+                         size_t *ret_count) HX_MUST_CHECK;
+/* Forgets it: 0, or an error. */
+int hx_call_intent_forget(const struct hx_call_intents *intents,
+                          const struct hx_call_intent *intent) HX_MUST_CHECK;
+
+#endif
