@@ -31,6 +31,17 @@ struct hx_wall hx_retention_low_water(const struct hx_old_row *row)
     return (struct hx_wall){row->newest.ms + 1};
 }
 
+static bool is_payload_over(const struct hx_contract *contract, int64_t age_ms)
+{
+    return age_ms > contract->payload_retention_ms;
+}
+
+bool hx_retention_is_payload_over(const struct hx_record *record, int64_t age_ms)
+{
+    return hx_retention_may_fade(record->state, record->is_disputed) &&
+           is_payload_over(&record->contract, age_ms);
+}
+
 enum hx_row_fate hx_retention_fate(const struct hx_old_row *row, struct hx_wall now)
 {
     const struct hx_contract *contract = row->contract;
@@ -43,7 +54,7 @@ enum hx_row_fate hx_retention_fate(const struct hx_old_row *row, struct hx_wall 
     bool is_behind = row->newest.ms < now.ms - DAY_MS;
     if (row->age_ms > contract->row_retention_ms && is_behind)
         return row->is_key_timed ? HX_ROW_GO : HX_ROW_TOMBSTONE;
-    if (row->age_ms > contract->payload_retention_ms && (row->has_payload || row->is_hot))
+    if (is_payload_over(contract, row->age_ms) && (row->has_payload || row->is_hot))
         return HX_ROW_LOSE_PAYLOAD;
     bool is_window_over = row->age_ms > DAY_MS && row->age_ms > contract->repeat_window_ms;
     return row->is_hot && is_window_over && !row->is_told_pending ? HX_ROW_COOL : HX_ROW_STAY;

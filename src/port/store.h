@@ -128,6 +128,7 @@ enum {
 struct hx_store_found {
     struct hx_record record;
     int64_t rowid;
+    int64_t age_ms; /* since its last use, where that decides what is still kept; else 0 */
     enum hx_owner_fact owner_fact;
     bool is_sender_gone;   /* nobody owns it, the owner is dead, or it left the hands of one on this
                             * host (it runs no more); and the transport named in the attempt is gone

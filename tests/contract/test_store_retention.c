@@ -197,11 +197,44 @@ static void what_was_used_stays(void **state)
     struct hx_record record = world_record(world, 0, 1);
     done(world_insert(world->stores[0], &record));
     settle(world, &record, HX_OP_SUCCEEDED);
-    pass_days(world, 31);
+    pass_days(world, 6);
     done(world_touch(world->stores[0], &record.id, (struct hx_store_touch){.add_repeats = 1}));
+    pass_days(world, 6);
+    sweep(world);
+    assert_true(has_payload(world, &record));
+    done(world_touch(world->stores[0], &record.id, (struct hx_store_touch){.add_repeats = 1}));
+    pass_days(world, 25);
     sweep(world);
     assert_int_equal(state_of(world, &record), HX_OP_SUCCEEDED);
+    assert_false(has_payload(world, &record));
+    world_free(world);
+}
+
+static enum hx_outcome_place place_of(struct world *world, const struct hx_record *record)
+{
+    struct hx_store_request *request = world_find(world->stores[0], record, true, false);
+    assert_int_equal(request->record_count, 1);
+    enum hx_outcome_place place = request->records[0].record.outcome.place;
+    hx_store_request_free(request);
+    return place;
+}
+
+/* Whoever asks after its time is told that the result is gone, before any sweep, and the repeat
+ * that was told so does not bring it back. */
+static void no_answer_depends_on_the_sweep(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    done(world_insert(world->stores[0], &record));
+    settle(world, &record, HX_OP_SUCCEEDED);
+    assert_int_equal(place_of(world, &record), HX_OUTCOME_BLOB);
+    pass_days(world, 8);
+    assert_int_equal(place_of(world, &record), HX_OUTCOME_GONE);
     assert_true(has_payload(world, &record));
+    done(world_touch(world->stores[0], &record.id, (struct hx_store_touch){.add_repeats = 1}));
+    assert_int_equal(place_of(world, &record), HX_OUTCOME_GONE);
+    assert_false(has_payload(world, &record));
     world_free(world);
 }
 
@@ -212,6 +245,7 @@ int main(void)
         cmocka_unit_test(a_jumping_clock_takes_nothing),
         cmocka_unit_test(the_mark_never_falls),
         cmocka_unit_test(what_was_used_stays),
+        cmocka_unit_test(no_answer_depends_on_the_sweep),
     };
     return cmocka_run_group_tests_name("store retention", tests, NULL, NULL);
 }

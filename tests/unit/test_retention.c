@@ -88,6 +88,21 @@ static void each_row_has_its_fate(void **state)
     }
 }
 
+/* The same line as the sweep's, so that an answer does not tell when a sweep was. */
+static void a_result_is_over_when_the_sweep_may_take_it(void **state)
+{
+    (void)state;
+    struct hx_record record = {.state = HX_OP_SUCCEEDED, .contract = hx_contract_default()};
+    record.contract.payload_retention_ms = 2000;
+    assert_false(hx_retention_is_payload_over(&record, 2000));
+    assert_true(hx_retention_is_payload_over(&record, 2001));
+    record.is_disputed = true;
+    assert_false(hx_retention_is_payload_over(&record, 2001));
+    record.is_disputed = false;
+    record.state = HX_OP_UNKNOWN;
+    assert_false(hx_retention_is_payload_over(&record, 2001));
+}
+
 static void nothing_goes_ahead_of_the_mark(void **state)
 {
     (void)state;
@@ -153,6 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_row_has_its_fate),
+        cmocka_unit_test(a_result_is_over_when_the_sweep_may_take_it),
         cmocka_unit_test(nothing_goes_ahead_of_the_mark),
         cmocka_unit_test(the_time_inside_the_key_counts),
         cmocka_unit_test(what_fades_may_become_expired),

@@ -6,6 +6,7 @@
 #include "adapter/store_sqlite/blob.h"
 #include "adapter/store_sqlite/find.h"
 #include "adapter/store_sqlite/kept.h"
+#include "adapter/store_sqlite/retention.h"
 #include "base/crash.h"
 
 enum { DOUBT_WAIT_MIN_MS = 20, DOUBT_WAIT_MAX_MS = 1000 };
@@ -97,7 +98,10 @@ static int run_touch(struct hx_ledger *ledger, struct hx_store_request *request,
         if (rc < 0)
             return HX_TRACE(rc);
     }
-    return HX_TRACE(hx_row_touch(ledger, &head, touch));
+    /* A use makes a row young again; what its age had taken by then stays taken. */
+    if (touch->add_repeats > 0 && hx_op_state_is_final(head.state))
+        rc = hx_retention_take_payload(ledger, head.row, aftermath);
+    return rc < 0 ? HX_TRACE(rc) : HX_TRACE(hx_row_touch(ledger, &head, touch));
 }
 
 static int run_note(struct hx_ledger *ledger, struct hx_store_request *request)

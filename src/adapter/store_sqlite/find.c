@@ -3,6 +3,7 @@
 
 #include "adapter/store_sqlite/blob.h"
 #include "base/alloc.h"
+#include "core/retention.h"
 
 /* How many rows one scan looks at, so that it never holds the thread for long. */
 enum { SCAN_LOOK_MAX = 4096 };
@@ -99,8 +100,9 @@ int hx_find_load(struct hx_ledger *ledger, sqlite3_stmt *stmt, struct hx_store_r
     struct hx_record *record = &found->record;
     int arguments_place = sqlite3_column_int(stmt, 3);
     int outcome_place = sqlite3_column_int(stmt, 4);
-    int index = 8;
+    int index = 9;
     found->rowid = sqlite3_column_int64(stmt, 0);
+    found->age_ms = hx_ledger_age_ms(ledger) - sqlite3_column_int64(stmt, 8);
     int rc = hx_columns_load(stmt, &index, &request->arena, record, &ledger->boots);
     if (rc == 0)
         rc = hx_ledger_contract(ledger, sqlite3_column_int64(stmt, 1), &record->contract);
@@ -342,6 +344,21 @@ void hx_find_judge(struct hx_ledger *ledger, struct hx_store_request *request)
     }
 }
 
+/* What the sweep has not come by to take is gone all the same once its time is over: no answer
+ * depends on when a sweep runs. */
+static void hide_what_is_over(struct hx_store_request *request)
+{
+    for (uint32_t i = 0; i < request->record_count; i++) {
+        struct hx_store_found *found = &request->records[i];
+        struct hx_outcome *outcome = &found->record.outcome;
+        if (outcome->kind == HX_OUTCOME_NONE ||
+            !hx_retention_is_payload_over(&found->record, found->age_ms))
+            continue;
+        outcome->place = HX_OUTCOME_GONE;
+        outcome->bytes = HX_SPAN_NONE;
+    }
+}
+
 static int find(struct hx_ledger *ledger, struct hx_store_request *request,
                 struct hx_aftermath *aftermath)
 {
@@ -361,6 +378,7 @@ static int find(struct hx_ledger *ledger, struct hx_store_request *request,
         if (needs_sync)
             return HX_FIND_NEEDS_SYNC;
     }
+    hide_what_is_over(request);
     return 0;
 }
 

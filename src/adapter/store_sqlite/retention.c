@@ -172,11 +172,9 @@ static int raise_low_water(struct hx_ledger *ledger, int64_t low_water_ms)
     return hx_ledger_commit(ledger) == 0 ? 0 : HX_E_STORE;
 }
 
-/* Between looking and acting others may have used a row: it is judged once more, and by the
- * mark that is committed by now (INV-18). Of a row that is not there any more nothing is asked. */
-static int carry_out_now(struct hx_ledger *ledger, int64_t number, struct hx_aftermath *aftermath)
+/* 1 and the row of that number, or 0. */
+static int find_row(struct hx_ledger *ledger, int64_t number, struct old_row *ret_row)
 {
-    struct old_row row;
     sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_SWEEP_LIST);
     if (stmt == NULL)
         return HX_E_STORE;
@@ -184,15 +182,36 @@ static int carry_out_now(struct hx_ledger *ledger, int64_t number, struct hx_aft
     sqlite3_bind_int(stmt, 2, 1);
     int rc = hx_ledger_step(ledger, stmt);
     if (rc == 1)
-        rc = read_row(ledger, stmt, &row) < 0 ? HX_E_STORE : 1;
+        rc = read_row(ledger, stmt, ret_row) < 0 ? HX_E_STORE : 1;
     sqlite3_reset(stmt);
-    if (rc <= 0 || row.row != number)
+    if (rc <= 0 || ret_row->row != number)
         return rc < 0 ? HX_TRACE(rc) : 0;
-    row.judged.contract = &row.contract;
+    ret_row->judged.contract = &ret_row->contract;
+    return 1;
+}
+
+/* Between looking and acting others may have used a row: it is judged once more, and by the
+ * mark that is committed by now (INV-18). Of a row that is not there any more nothing is asked. */
+static int carry_out_now(struct hx_ledger *ledger, int64_t number, struct hx_aftermath *aftermath)
+{
+    struct old_row row;
+    int rc = find_row(ledger, number, &row);
+    if (rc <= 0)
+        return HX_TRACE(rc);
     return HX_TRACE(
         carry_out(ledger, &row,
                   hx_retention_fate_behind(&row.judged, ledger->now.wall, ledger->meta.low_water),
                   aftermath));
+}
+
+int hx_retention_take_payload(struct hx_ledger *ledger, int64_t number,
+                              struct hx_aftermath *aftermath)
+{
+    struct old_row row;
+    int rc = find_row(ledger, number, &row);
+    if (rc <= 0 || hx_retention_fate(&row.judged, ledger->now.wall) < HX_ROW_LOSE_PAYLOAD)
+        return HX_TRACE(rc < 0 ? rc : 0);
+    return HX_TRACE(carry_out(ledger, &row, HX_ROW_LOSE_PAYLOAD, aftermath));
 }
 
 static int remove_rows(struct hx_ledger *ledger, struct found_rows *found,

@@ -27,6 +27,10 @@ enum { HX_SWEEP_MORE = 1 };
 int hx_sweep_step(struct hx_sweep *sweep, struct hx_ledger *ledger,
                   struct hx_aftermath *aftermath) HX_MUST_CHECK;
 
+/* Takes the payload of that row if its time is over, now and not when the sweep comes by. */
+int hx_retention_take_payload(struct hx_ledger *ledger, int64_t row,
+                              struct hx_aftermath *aftermath) HX_MUST_CHECK;
+
 /* Stages of it. 0 at their end, HX_SWEEP_MORE, or negative. */
 int hx_sweep_sessions(struct hx_sweep *sweep, struct hx_ledger *ledger) HX_MUST_CHECK;
 int hx_sweep_streams(struct hx_sweep *sweep, struct hx_ledger *ledger) HX_MUST_CHECK;

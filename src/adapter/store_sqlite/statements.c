@@ -20,7 +20,7 @@ static void select_op(struct hx_buf *sql, const char *where)
 {
     (void)hx_buf_append_cstr(sql,
                              "SELECT row, contract, claim_epoch, arguments_place, outcome_place,"
-                             " outcome_blob, arguments, outcome, ");
+                             " outcome_blob, arguments, outcome, used_age, ");
     hx_columns_names(sql, HX_COLUMN_ALL);
     (void)hx_buf_printf(sql, " FROM op %s", where);
 }
