@@ -81,13 +81,14 @@ class Exchange:
 
     def __init__(self, client, verb, path, headers, body):
         self.client = client
-        self.conn = socket.create_connection(("127.0.0.1", client.serve.port), 20)
-        head = f"{verb} {path} HTTP/1.1\r\nHost: 127.0.0.1:{client.serve.port}\r\n"
+        port = client.serve.port
+        self.conn = socket.create_connection(("127.0.0.1", port), 20)
+        head = f"{verb} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
         for name, value in headers:
             head += f"{name}: {value}\r\n"
         if body is not None:
             head += f"Content-Length: {len(body)}\r\n"
-        self.conn.sendall(head.encode() + b"\r\n" + (body or b""))
+        self.conn.sendall(head.encode("latin-1") + b"\r\n" + (body or b""))
         self.stream = self.conn.makefile("rb")
         self.status, self.headers, self.event_id = None, {}, None
 
@@ -105,7 +106,8 @@ class Exchange:
             name, _, value = line.decode("latin-1").partition(":")
             self.headers[name.lower()] = value.strip()
 
-    def _chunk(self):
+    def chunk(self):
+        """The next piece of a body in chunks; nothing at its end."""
         size = int(self.stream.readline().split(b";")[0] or b"0", 16)
         data = self.stream.read(size)
         self.stream.readline()
@@ -117,7 +119,7 @@ class Exchange:
             return self.stream.read(int(self.headers["content-length"]))
         parts = []
         while self.headers.get("transfer-encoding") == "chunked":
-            part = self._chunk()
+            part = self.chunk()
             if not part:
                 break
             parts.append(part)
@@ -128,7 +130,7 @@ class Exchange:
         self.head()
         pending = b""
         while True:
-            part = self._chunk()
+            part = self.chunk()
             if not part:
                 return
             pending += part

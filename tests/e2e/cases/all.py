@@ -12,6 +12,7 @@ from . import (  # noqa: F401
     field_hang,
     field_keys,
     field_resend,
+    field_sessions,
     field_state,
     http_upstream,
     more,

@@ -29,9 +29,9 @@ def http(title, prefix="http_"):
 class Site:
     """The stub, and clients of `hapax run URL` before it."""
 
-    def __init__(self, t):
-        self.t, self.process, self.port = t, None, None
-        self.dir = t.path("site")
+    def __init__(self, t, name="site"):
+        self.t, self.name, self.process, self.port = t, name, None, None
+        self.dir = t.path(name)
         os.makedirs(self.dir)
 
     def serve(self, script=None, *options):
@@ -61,10 +61,10 @@ class Site:
         return client
 
     def effects(self):
-        return len(self.t.lines("site/effects"))
+        return len(self.t.lines(f"{self.name}/effects"))
 
     def posts(self, method):
-        requests = [json.loads(line) for line in self.t.lines("site/requests")]
+        requests = [json.loads(line) for line in self.t.lines(f"{self.name}/requests")]
         return [one for one in requests if one["verb"] == "POST" and f'"{method}"' in one["body"]]
 
     def call(self, client, steps, n=0, **more):
