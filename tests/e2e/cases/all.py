@@ -14,6 +14,8 @@ from . import (  # noqa: F401
     field_resend,
     field_sessions,
     field_state,
+    field_web_calls,
+    field_web_keys,
     http_upstream,
     more,
     ops,

@@ -112,9 +112,7 @@ def quiet_lists(t, w):
     would be events here."""
     site = Site(t).serve({"session": "s1"})
     url = f"http://127.0.0.1:{site.port}/mcp"
-    config = write_config(
-        t, [f"  bank:\n    url: {url}\n"], more="limits:\n  stream_ping: 100ms\n"
-    )
+    config = write_config(t, [f"  bank:\n    url: {url}\n"], more="limits:\n  stream_ping: 100ms\n")
     client = Serve(t, [], config=config).client()
     stream = client.get()
     t.equal(stream.head(), 200, "GET")
@@ -150,7 +148,16 @@ def foreign_ids(t, w):
     client = running.client()
     other = Serve(t, running.words, "--orphan-timeout", "1s", ledger=t.path("other")).client()
     own = client.session
-    odd = ["x", "%00%0a", "a b\tc", '"quoted"', "caf\u00e9 \u00ff", own.upper(), own + "0", own[:-1]]
+    odd = [
+        "x",
+        "%00%0a",
+        "a b\tc",
+        '"quoted"',
+        "caf\u00e9 \u00ff",
+        own.upper(),
+        own + "0",
+        own[:-1],
+    ]
     for foreign in [other.session, "f" * 4096, *odd]:
         client.session = foreign
         exchange = client.request("tools/list")
@@ -267,9 +274,9 @@ class Balanced:
 
 @case("089_two_gateways_behind_a_balancer")
 def balanced(t, w):
-    """One ledger, two gateways, each request to the other one: the session is known to both, fifteen
-    keyed calls of fifteen are right, and so are two repeats of each, one of which lands at the other
-    gateway. (The fault was: 13 of 15 attempts failed.)"""
+    """One ledger, two gateways, each request to the other one: the session is known to both,
+    fifteen keyed calls of fifteen are right, and so are two repeats of each, one of which lands at
+    the other gateway. (The fault was: 13 of 15 attempts failed.)"""
     pair = [before_stub(t, QUICK), before_stub(t, QUICK)]
     client = WebClient(Balanced(*pair))
     client.initialize()
@@ -325,7 +332,8 @@ def one_pid(t, w):
 
 @case("092_second_get_stream")
 def second_get(t, w):
-    """A second GET stream of one session is refused by 409; the first goes on, and the child lives."""
+    """A second GET stream of one session is refused by 409; the first goes on, and the child
+    lives."""
     client = before_stub(t, QUICK).client()
     first = client.get()
     t.equal(first.head(), 200, "the first")
