@@ -74,6 +74,8 @@ struct sim *begin_serve(enum sim_share share, bool is_remote)
     sim_run_for(sim, 500);
     for (uint32_t i = 1; i <= sim->host_count; i++)
         assert_true(sim->hosts[i].is_ready);
+    for (uint32_t i = 1; i <= sim->host_count; i++)
+        assert_true(sim_session_get(sim, sim->hosts[i].session)->is_kept);
     return sim;
 }
 

@@ -241,6 +241,14 @@ static void an_answer_of_a_session_that_is_over_gets_a_fate(void **state)
     end(sim);
 }
 
+static void on_found(void *context, uint64_t ticket, enum hx_store_result result,
+                     const struct hx_store_session *found)
+{
+    (void)ticket;
+    assert_true((found != NULL) == (result == HX_STORE_DONE));
+    *(int *)context = (int)result;
+}
+
 /* An id that its client gave up opens nothing, whoever asks. */
 static void an_ended_session_is_not_found(void **state)
 {
@@ -254,6 +262,99 @@ static void an_ended_session_is_not_found(void **state)
     sim_life_kill(at_port(sim));
     sim_run_for(sim, 6000);
     assert_int_equal(sim->marks[SIM_RESTORED], 3);
+    int result = -1;
+    struct hx_digest key = sim_session_key(session);
+    hx_gateway_find_session(at_port(sim)->gateway, &key, on_found, &result, 0);
+    at_port(sim)->wake_at = sim->now;
+    sim_run_for(sim, 100);
+    assert_int_equal(result, HX_STORE_STALE);
+    end(sim);
+}
+
+/* A client's end, or that of its connection, is no cancel: the tool's answer is kept for whoever
+ * asks again. */
+static void what_a_session_began_outlives_it(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    tool.act_ms = 2000;
+    tool.answer_ms = 2500;
+    uint32_t number = want(sim, 1, SIM_PAY, "");
+    sim_run_for(sim, 1000);
+    sim_web_end(sim, &sim->hosts[1]);
+    sim_run_for(sim, 500);
+    assert_int_equal(last_row(sim)->state, HX_OP_RUNNING);
+    sim_run_for(sim, 5000);
+    assert_int_equal(last_row(sim)->state, HX_OP_SUCCEEDED);
+    want_again(sim, number);
+    sim_run_for(sim, 1000);
+    assert_int_equal(answers(sim, 2), 1);
+    assert_int_equal(sim_call_get(sim, 2)->replays, 1);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+/* So that the repeat of a call without a key finds an operation that nobody waits for. */
+static void who_dropped_his_connection_waits_no_more(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    tool.act_ms = 2000;
+    tool.answer_ms = 2500;
+    uint32_t number = want(sim, 1, SIM_PAY, "");
+    sim_run_for(sim, 100);
+    sim_web_cut(sim, sim_exchange_find(sim, sim_call_get(sim, 1)->exchange), false);
+    sim_run_for(sim, 100);
+    sim_intent_get(sim, number)->host = 2;
+    want_again(sim, number);
+    sim_run_for(sim, 5000);
+    assert_int_equal(answers(sim, 2), 1);
+    assert_int_equal(effects(sim), 1);
+    /* And work that nobody waits for has its bound. */
+    the_tool_is_silent(5);
+    want(sim, 1, SIM_PAY, "key-1");
+    sim_run_for(sim, 100);
+    sim_web_cut(sim, sim_exchange_find(sim, sim_call_get(sim, 3)->exchange), false);
+    sim_run_for(sim, 16 * 60 * 1000);
+    assert_int_equal(last_row(sim)->state, HX_OP_UNKNOWN);
+    end(sim);
+}
+
+/* The front has been fooled; the gateway judges everybody anew. */
+static void a_stream_is_not_given_to_another_principal(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    the_tool_is_silent(5);
+    want(sim, 1, SIM_PAY, "key-1");
+    sim_run_for(sim, 1000);
+    sim->is_front_careless = true;
+    sim->hosts[1].principal = "2000";
+    kill_and_restart(sim);
+    sim_run_for(sim, 1000);
+    assert_int_equal(sim->marks[SIM_NO_STREAM], 1);
+    assert_int_equal(answers(sim, 1), 0);
+    end(sim);
+}
+
+/* Seed 2113: the server asks about a call whose own client has left, and another's, with another
+ * server, still waits for it. */
+static void a_question_is_answered_where_it_was_asked(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, true);
+    tool.act_ms = 3000;
+    tool.answer_ms = 4000;
+    sim->weather.server_asks = 1000; /* after 2000 ms */
+    uint32_t number = want(sim, 1, SIM_PAY, "key-1");
+    sim_run_for(sim, 500);
+    sim_host_call(sim, &sim->hosts[2], sim_intent_get(sim, number), false);
+    sim_run_for(sim, 500);
+    sim_intent_get(sim, number)->retries_left = 0;
+    sim_host_cancel(sim, sim_call_get(sim, 1));
+    sim_run_for(sim, 8000);
+    assert_int_equal(answers(sim, 2), 1);
+    assert_int_equal(effects(sim), 1);
     end(sim);
 }
 
@@ -271,6 +372,10 @@ int main(void)
         cmocka_unit_test(a_question_goes_with_the_session_of_whom_it_was_asked),
         cmocka_unit_test(an_answer_of_a_session_that_is_over_gets_a_fate),
         cmocka_unit_test(an_ended_session_is_not_found),
+        cmocka_unit_test(what_a_session_began_outlives_it),
+        cmocka_unit_test(who_dropped_his_connection_waits_no_more),
+        cmocka_unit_test(a_stream_is_not_given_to_another_principal),
+        cmocka_unit_test(a_question_is_answered_where_it_was_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -489,6 +489,7 @@ struct sim {
     /* Scripted runs say here how the next jobs go, and what a person answers (NULL = the truth). */
     const char *person_says;
     bool is_person_away;
+    bool is_front_careless;  /* the front lets anybody into a session whose id he knows */
     int64_t script_write_ms; /* how long the kernel takes no byte of an answer; 0 = by luck */
     void (*script_run)(struct sim *sim, struct sim_run *run, int64_t *act_ms, int64_t *answer_ms);
 };
