@@ -84,15 +84,16 @@ bool hx_absence_is_provable(const struct hx_record *record, const struct hx_fact
     const struct hx_contract *contract = &record->contract;
     if (contract->in_flight_bound_ms == HX_UNDECLARED_MS || !facts->is_sender_gone)
         return false;
-    /* Without a mark on the present attempt the last one is not known by its time. It came before
-     * the outcome was called unknown, since that raised the fence which every mark needs. */
-    const struct hx_now *last_mark =
-        record->attempt.is_marked ? &record->attempt.marked_at : &record->settled;
-    if (last_mark->wall.ms == 0)
+    /* From the last mark; but a sender that was paused between its mark and its first byte sends much
+     * later, and a mark may be lost. So it counts again from the moment at which the outcome was
+     * called unknown: every byte left before that. */
+    int64_t bound_ms = contract->in_flight_bound_ms + contract->visibility_lag_ms;
+    if (record->settled.wall.ms == 0)
         return false;
-    return hx_has_elapsed(last_mark, now,
-                          contract->in_flight_bound_ms + contract->visibility_lag_ms,
-                          HX_ACROSS_STARTS_AGAIN);
+    if (record->attempt.is_marked &&
+        !hx_has_elapsed(&record->attempt.marked_at, now, bound_ms, HX_ACROSS_STARTS_AGAIN))
+        return false;
+    return hx_has_elapsed(&record->settled, now, bound_ms, HX_ACROSS_STARTS_AGAIN);
 }
 
 enum hx_inner hx_inner_verdict(enum hx_answer code, bool is_first)

@@ -147,8 +147,11 @@ static void absence_needs_a_bound_a_gone_sender_and_time_since_the_last_mark(voi
     } cases[] = {
         {"no bound was declared", HX_UNDECLARED_MS, 0, 1, 2, 1 << 30, true, false},
         {"the sender may still send", 1000, 0, 1, 2, 1 << 30, false, false},
-        {"bound and lag are over", 1000, 500, 100, 200, 1600, true, true},
-        {"not quite", 1000, 500, 100, 200, 1599, true, false},
+        {"bound and lag are over", 1000, 500, 100, 200, 1700, true, true},
+        {"not quite", 1000, 500, 100, 200, 1699, true, false},
+        {"a sender paused behind its mark sent long after it", 1000, 500, 100, 9000, 9100, true,
+         false},
+        {"not even since the mark", 1000, 500, 300, 200, 1799, true, false},
         {"the last mark is not known: since it was called unknown", 1000, 500, 0, 200, 1699, true,
          false},
         {"and then", 1000, 500, 0, 200, 1700, true, true},

@@ -27,7 +27,7 @@ static void a_key_from_the_gap_is_covered(void **state)
     } rows[] = {
         {"a key of the gap", 105 * HOUR_MS, 111 * HOUR_MS, true},
         {"a key without a time", 0, 111 * HOUR_MS, true},
-        {"a key made before the copy", 90 * HOUR_MS, 111 * HOUR_MS, false},
+        {"a key made before the copy, and used since", 90 * HOUR_MS, 111 * HOUR_MS, true},
         {"a key made just before the copy, by another clock", 100 * HOUR_MS - MINUTE_MS,
          111 * HOUR_MS, true},
         {"a key made since", 111 * HOUR_MS, 112 * HOUR_MS, false},
