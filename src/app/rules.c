@@ -51,6 +51,26 @@ static void set_ignore(const struct hx_text_list *ignore, struct hx_arena *arena
     rules->ignore = (struct hx_canon_ignore){pointers, ignore->count};
 }
 
+static void set_probe(const struct hx_tool_settings *values, struct hx_tool_rules *rules)
+{
+    static const enum hx_probe_match matches[] = {HX_PROBE_VALUE, HX_PROBE_COUNT, HX_PROBE_TEXT};
+    struct hx_probe_condition condition;
+    if (values->probe == NULL)
+        return;
+    bool is_read = hx_probe_condition_parse(hx_span_cstr(values->probe_match), &condition);
+    hx_assert(is_read); /* settings_check.c */
+    rules->probe = (struct hx_probe){
+        .tool = hx_span_cstr(values->probe),
+        .arguments =
+            values->probe_arguments ? hx_span_cstr(values->probe_arguments) : HX_SPAN_LIT("{}"),
+        .match = matches[condition.kind],
+        .pointer = condition.pointer,
+        .comparison = condition.comparison,
+        .value = condition.value,
+        .result = hx_span_cstr(values->probe_result),
+    };
+}
+
 void hx_rules_for_tool(const struct hx_settings *settings, struct hx_arena *arena,
                        struct hx_span tool, struct hx_tool_rules *ret_rules)
 {
@@ -69,6 +89,7 @@ void hx_rules_for_tool(const struct hx_settings *settings, struct hx_arena *aren
     set_effect_key(&values.effect_key, &rules);
     set_no_effect(&values.no_effect_errors, arena, &rules);
     set_ignore(&values.ignore, arena, &rules);
+    set_probe(&values, &rules);
     if (values.approval.kind == HX_APPROVAL_WHEN) {
         rules.approval_pointer = hx_span_cstr(values.approval.pointer);
         rules.approval_comparison = values.approval.comparison;

@@ -237,6 +237,7 @@ static void turn_until_done(struct serve *serve)
         for (int round = 0; had_any && round < ROUNDS_MAX; round++) {
             had_any = hx_http_front_turn(serve->front);
             had_any |= serve_take_front(serve);
+            had_any |= hx_merge_take(&serve->merge_inbox);
             had_any |= !hx_list_is_empty(&serve->peer_inbox);
             go_on_draining(serve);
             wait_ms = hx_gateway_turn(serve->gateway);
@@ -304,6 +305,7 @@ int hx_serve(const struct hx_config *config)
     hx_list_init(&serve.peer_inbox);
     hx_list_init(&serve.front_inbox);
     hx_list_init(&serve.web_inbox);
+    hx_list_init(&serve.merge_inbox);
     serve_sessions_init(&serve);
     snprintf(serve.principal, sizeof(serve.principal), "%lu", (unsigned long)getuid());
     if (hx_ledger_home_find(&serve.home, &config->global, &complaint) != 0) {

@@ -26,15 +26,31 @@ void serve_sessions_init(struct serve *serve)
 static void session_free(struct serve *serve, struct serve_session *session)
 {
     hx_map_remove(&serve->sessions, &session->node);
+    hx_free(session->legs);
     hx_free(session);
 }
 
 void serve_sessions_fini(struct serve *serve)
 {
     struct hx_map_node *node;
-    while ((node = hx_map_next(&serve->sessions, NULL)) != NULL)
-        session_free(serve, hx_container_of(node, struct serve_session, node));
+    while ((node = hx_map_next(&serve->sessions, NULL)) != NULL) {
+        struct serve_session *session = hx_container_of(node, struct serve_session, node);
+        hx_merge_free(session->merge);
+        session_free(serve, session);
+    }
     hx_map_fini(&serve->sessions);
+}
+
+bool serve_is_merged(const struct serve *serve, uint32_t endpoint)
+{
+    return endpoint == serve->config->upstream_count;
+}
+
+/* What the ledger calls it. No server can be called so. */
+static struct hx_span endpoint_name(const struct serve *serve, uint32_t endpoint)
+{
+    return serve_is_merged(serve, endpoint) ? HX_SPAN_LIT("/")
+                                            : hx_span_cstr(serve->served[endpoint].upstream->name);
 }
 
 /* Whose calls go over one connection. */
@@ -56,33 +72,110 @@ static struct hx_span share_of(const struct served *served, const struct hx_http
     return len > 0 && (size_t)len < size ? hx_span(buffer, (size_t)len) : HX_SPAN_NONE;
 }
 
-/* `kept` is what the ledger has of it; NULL for a new one. */
-static void begin(struct serve *serve, struct served *served, struct hx_downstream *downstream,
-                  const struct hx_http_front_event *event, const struct hx_store_session *kept)
+static struct hx_session *begin_leg(struct serve *serve, struct served *served,
+                                    struct hx_downstream *downstream,
+                                    const struct hx_http_front_event *event,
+                                    const struct hx_store_session *kept)
 {
     char share[1024];
-    struct hx_session_options options = {
+    const struct hx_session_options options = {
         .server = served->server,
         .downstream = downstream,
         .tenant = event->caller.tenant,
         .principal = event->caller.principal,
         .key = event->session,
-        .endpoint = hx_span_cstr(served->upstream->name),
+        .endpoint = endpoint_name(serve, event->endpoint),
         .share = share_of(served, &event->caller, share, sizeof(share)),
         .initialize = kept != NULL ? kept->initialize : HX_SPAN_NONE,
         .revision = kept != NULL ? kept->revision : HX_SPAN_NONE,
     };
     struct hx_session *session = hx_session_new(serve->gateway, &options);
-    if (session == NULL) {
-        /* Only a file that has become unreadable can be the reason. */
+    if (session == NULL) /* only a file that has become unreadable can be the reason */
         hx_tell_log(serve, HX_TELL_ERROR, "no_upstream", hx_fault_last()->text);
-        hx_http_front_forget(serve->front, downstream, true);
-        return;
-    }
+    return session;
+}
+
+static struct serve_session *remember(struct serve *serve, struct hx_downstream *downstream,
+                                      size_t leg_count)
+{
     struct serve_session *known = hx_new(struct serve_session);
     known->downstream = downstream;
-    known->session = session;
+    known->leg_count = leg_count;
+    known->legs = hx_new_bytes(leg_count * sizeof(struct hx_session *));
     hx_map_insert(&serve->sessions, &known->node, key_of(&known->downstream));
+    return known;
+}
+
+static void left_out(void *context, struct hx_span server, struct hx_span reason)
+{
+    char pairs[512];
+    snprintf(pairs, sizeof(pairs), "server=\"%.*s\" reason=\"%.*s\"", HX_SPAN_FMT(server),
+             HX_SPAN_FMT(reason));
+    hx_tell_log(context, HX_TELL_WARN, "server_left_out", pairs);
+}
+
+static struct hx_merge_options merge_options(struct serve *serve)
+{
+    struct hx_merge_options options = hx_merge_defaults();
+    options.leg_inbox = &serve->peer_inbox;
+    options.outer_inbox = &serve->merge_inbox;
+    options.rand = hx_rand_os();
+    options.loop = serve->loop;
+    options.version = HX_SPAN_LIT(HX_VERSION);
+    options.message_max_bytes = (size_t)serve->config->limits.body_max;
+    options.request_bytes_max = (size_t)serve->config->limits.bodies_max;
+    options.left_out = left_out;
+    options.context = serve;
+    return options;
+}
+
+/* All servers that the caller may use, under the prefixes of their names. */
+static void begin_merged(struct serve *serve, struct hx_downstream *downstream,
+                         const struct hx_http_front_event *event,
+                         const struct hx_store_session *kept)
+{
+    const struct hx_config *config = serve->config;
+    const struct hx_merge_options options = merge_options(serve);
+    struct hx_merge_leg_options *legs = hx_new_bytes(config->upstream_count * sizeof(*legs));
+    struct served **servers = hx_new_bytes(config->upstream_count * sizeof(struct served *));
+    size_t count = 0;
+    for (size_t i = 0; i < config->upstream_count; i++) {
+        const struct hx_config_upstream *upstream = &config->upstreams[i];
+        if (!serve_may_use(&event->caller, upstream))
+            continue;
+        servers[count] = &serve->served[i];
+        legs[count++] = (struct hx_merge_leg_options){.name = hx_span_cstr(upstream->name),
+                                                      .prefix = hx_span_cstr(upstream->prefix)};
+    }
+    struct hx_merge *merge = hx_merge_new(&options, downstream, legs, count);
+    struct serve_session *known = remember(serve, downstream, count);
+    known->merge = merge;
+    for (size_t i = 0; i < count; i++) {
+        struct hx_downstream *leg = hx_merge_leg(merge, i);
+        known->legs[i] = begin_leg(serve, servers[i], leg, event, kept);
+        if (known->legs[i] == NULL)
+            hx_merge_leg_over(merge, leg);
+    }
+    if (kept != NULL)
+        hx_merge_resume(merge, kept->revision);
+    hx_free(legs);
+    hx_free(servers);
+}
+
+/* `kept` is what the ledger has of it; NULL for a new one. */
+static void begin(struct serve *serve, struct hx_downstream *downstream,
+                  const struct hx_http_front_event *event, const struct hx_store_session *kept)
+{
+    if (serve_is_merged(serve, event->endpoint)) {
+        begin_merged(serve, downstream, event, kept);
+        return;
+    }
+    struct served *served = &serve->served[event->endpoint];
+    struct hx_session *session = begin_leg(serve, served, downstream, event, kept);
+    if (session == NULL)
+        hx_http_front_forget(serve->front, downstream, true);
+    else
+        remember(serve, downstream, 1)->legs[0] = session;
 }
 
 /* A session that is looked for, until the ledger has answered. */
@@ -97,10 +190,9 @@ static void on_found(void *context, uint64_t ticket, enum hx_store_result result
     struct asked *asked = context;
     struct serve *serve = asked->serve;
     const struct hx_http_front_event *event = asked->event;
-    struct served *served = &serve->served[event->endpoint];
     bool is_his = found != NULL && hx_span_eq(found->tenant, event->caller.tenant) &&
                   hx_span_eq(found->principal, event->caller.principal) &&
-                  hx_span_eq_cstr(found->endpoint, served->upstream->name);
+                  hx_span_eq(found->endpoint, endpoint_name(serve, event->endpoint));
     if (result == HX_STORE_NOT_DONE) {
         hx_http_front_refuse(serve->front, ticket,
                              "The ledger cannot be read, so it is not known whether this session "
@@ -111,7 +203,7 @@ static void on_found(void *context, uint64_t ticket, enum hx_store_result result
         struct hx_downstream *downstream =
             hx_http_front_adopt(serve->front, ticket, found->revision);
         if (downstream != NULL)
-            begin(serve, served, downstream, event, found);
+            begin(serve, downstream, event, found);
     }
     hx_http_front_event_free(asked->event);
     hx_free(asked);
@@ -135,7 +227,7 @@ bool serve_take_front(struct serve *serve)
         had_any = true;
         switch (event->type) {
         case HX_HTTP_FRONT_SESSION_NEW:
-            begin(serve, &serve->served[event->endpoint], event->downstream, event, NULL);
+            begin(serve, event->downstream, event, NULL);
             break;
         case HX_HTTP_FRONT_SESSION_ASKED:
             ask(serve, event);
@@ -149,14 +241,46 @@ bool serve_take_front(struct serve *serve)
     return had_any;
 }
 
+static struct serve_session *find_session(struct serve *serve, struct hx_downstream *downstream)
+{
+    struct hx_map_node *node = hx_map_find(&serve->sessions, key_of(&downstream));
+    return node ? hx_container_of(node, struct serve_session, node) : NULL;
+}
+
+/* The front forgets it only when nothing here speaks to it any more. */
+static void forget(struct serve *serve, struct hx_downstream *downstream, bool is_ended)
+{
+    struct serve_session *session = find_session(serve, downstream);
+    if (session != NULL)
+        session_free(serve, session);
+    if (serve->front != NULL)
+        hx_http_front_forget(serve->front, downstream, is_ended);
+}
+
+static void forget_leg(struct serve *serve, struct hx_merge *merge, struct hx_downstream *leg,
+                       bool is_ended)
+{
+    struct hx_downstream *outer = hx_merge_outer(merge);
+    struct serve_session *session = find_session(serve, outer);
+    for (size_t i = 0; session != NULL && i < session->leg_count; i++) {
+        if (hx_merge_leg(merge, i) == leg)
+            session->legs[i] = NULL;
+    }
+    hx_merge_leg_over(merge, leg);
+    if (!hx_merge_is_over(merge))
+        return;
+    hx_merge_free(merge);
+    forget(serve, outer, is_ended);
+}
+
 void serve_session_over(void *context, struct hx_downstream *downstream, bool is_ended)
 {
     struct serve *serve = context;
-    struct hx_map_node *node = hx_map_find(&serve->sessions, key_of(&downstream));
-    if (node != NULL)
-        session_free(serve, hx_container_of(node, struct serve_session, node));
-    if (serve->front != NULL)
-        hx_http_front_forget(serve->front, downstream, is_ended);
+    struct hx_merge *merge = hx_merge_of_leg(downstream);
+    if (merge != NULL)
+        forget_leg(serve, merge, downstream, is_ended);
+    else
+        forget(serve, downstream, is_ended);
 }
 
 void serve_end_idle_sessions(struct serve *serve)
@@ -166,8 +290,12 @@ void serve_end_idle_sessions(struct serve *serve)
     while ((node = hx_map_next(&serve->sessions, node)) != NULL) {
         const struct serve_session *session = hx_container_of(node, struct serve_session, node);
         int64_t idle_ms = hx_mono_since_ms(now, hx_http_front_last_seen(session->downstream));
-        if (idle_ms >= serve->config->limits.session_idle &&
-            !hx_http_front_is_busy(session->downstream))
-            hx_session_end(session->session);
+        if (idle_ms < serve->config->limits.session_idle ||
+            hx_http_front_is_busy(session->downstream))
+            continue;
+        for (size_t i = 0; i < session->leg_count; i++) {
+            if (session->legs[i] != NULL)
+                hx_session_end(session->legs[i]);
+        }
     }
 }

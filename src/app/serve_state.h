@@ -6,6 +6,7 @@
 #define HX_APP_SERVE_STATE_H
 
 #include "adapter/http_front/http_front.h"
+#include "adapter/merge/merge.h"
 #include "app/config.h"
 #include "app/ledger_home.h"
 #include "app/upstream.h"
@@ -21,11 +22,13 @@ struct served {
     struct hx_arena arena; /* texts of the rules */
 };
 
-/* One session of a client with one server. */
+/* One session of a client: with one server, or with many over the merged endpoint. */
 struct serve_session {
     struct hx_map_node node; /* serve->sessions, by the address of its downstream */
     struct hx_downstream *downstream;
-    struct hx_session *session;
+    struct hx_merge *merge;   /* NULL: it is one server's */
+    struct hx_session **legs; /* owned; NULL where there is none any more */
+    size_t leg_count;
 };
 
 struct serve {
@@ -42,6 +45,7 @@ struct serve {
     struct hx_list peer_inbox;     /* struct hx_peer_event, of clients */
     struct hx_list front_inbox;    /* struct hx_http_front_event */
     struct hx_list web_inbox;      /* struct hx_web_event */
+    struct hx_list merge_inbox;    /* struct hx_peer_event, of clients at the merged endpoint */
     struct hx_loop_signal *term_watch;
     struct hx_loop_signal *int_watch;
     struct hx_loop_timer *idle_timer; /* looks for sessions that nobody uses */
@@ -61,6 +65,10 @@ bool serve_take_front(struct serve *serve);
 /* Of the gateway's options. */
 void serve_session_over(void *context, struct hx_downstream *downstream, bool is_ended);
 void serve_end_idle_sessions(struct serve *serve);
+
+/* The endpoint of all servers together: its number is behind those of the servers. */
+bool serve_is_merged(const struct serve *serve, uint32_t endpoint);
+bool serve_may_use(const struct hx_http_caller *caller, const struct hx_config_upstream *upstream);
 
 /* serve_web.c: who may come, where things are, and what is no MCP. */
 bool serve_authenticate(void *context, struct hx_span authorization, bool is_local,

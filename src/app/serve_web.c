@@ -45,10 +45,22 @@ bool serve_authenticate(void *context, struct hx_span authorization, bool is_loc
     return true;
 }
 
-static bool may_use(const struct hx_http_caller *caller, const struct hx_config_upstream *upstream)
+bool serve_may_use(const struct hx_http_caller *caller, const struct hx_config_upstream *upstream)
 {
     const struct hx_config_token *token = caller->context;
     return token == NULL || hx_token_opens(token, upstream->name);
+}
+
+/* All servers together. The one server of a command line has no prefix, so there is nothing to
+ * merge. */
+static int find_root(const struct hx_config *config, const struct hx_http_caller *caller)
+{
+    bool is_plain = config->upstream_count == 1 && config->upstreams[0].prefix[0] == '\0';
+    for (size_t i = 0; i < config->upstream_count; i++) {
+        if (serve_may_use(caller, &config->upstreams[i]))
+            return is_plain ? 0 : (int)config->upstream_count;
+    }
+    return -1;
 }
 
 int serve_find_endpoint(void *context, struct hx_span path, const struct hx_http_caller *caller)
@@ -61,14 +73,13 @@ int serve_find_endpoint(void *context, struct hx_span path, const struct hx_http
     struct hx_span name = hx_span(path.ptr + root.len, path.len - root.len);
     if (name.len > 0 && name.ptr[name.len - 1] == '/')
         name.len--;
-    /* The one server of a command line has no prefix, so there is nothing to merge. */
     if (name.len == 0)
-        return config->upstream_count == 1 && may_use(caller, &config->upstreams[0]) ? 0 : -1;
+        return find_root(config, caller);
     if (name.ptr[0] != '/')
         return -1;
     for (size_t i = 0; i < config->upstream_count; i++) {
         if (hx_span_eq_cstr(hx_span(name.ptr + 1, name.len - 1), config->upstreams[i].name))
-            return may_use(caller, &config->upstreams[i]) ? (int)i : -1;
+            return serve_may_use(caller, &config->upstreams[i]) ? (int)i : -1;
     }
     return -1;
 }

@@ -379,6 +379,8 @@ struct hx_contract hx_tool_settings_contract(const struct hx_tool_settings *tool
         (enum hx_cancel_upstream)(tool->cancel_upstream - HX_CHOICE_cancel_upstream_USER);
     contract.approval = tool->approval.kind;
     contract.is_reorder_safe = tool->reorder_safe;
+    contract.has_probe = tool->probe != NULL;
+    contract.retries_after_proof = tool->retry_after_proof;
     contract.attempts_max = (uint32_t)tool->attempts;
     contract.timeout_ms = ms_or_zero(tool->timeout);
     contract.idle_timeout_ms = ms_or_zero(tool->idle_timeout);

@@ -218,6 +218,19 @@ static inline bool hx_tool_settings_declares(const struct hx_tool_settings *tool
     return (tool->declared >> id & 1) != 0;
 }
 
+/* How a probe's answer is held against the call. */
+enum hx_probe_kind { HX_PROBE_KIND_VALUE, HX_PROBE_KIND_COUNT, HX_PROBE_KIND_TEXT };
+
+struct hx_probe_condition {
+    enum hx_probe_kind kind;
+    struct hx_span pointer;
+    enum hx_comparison comparison;
+    struct hx_span value; /* may hold places */
+};
+
+/* Reads the text of probe_match; borrows from it. False when it is none. */
+bool hx_probe_condition_parse(struct hx_span text, struct hx_probe_condition *ret_condition);
+
 /* What the core is told about a tool with these settings. The class is the operator's; whoever
  * reads the server's annotations looks at hx_tool_settings_declares(tool, HX_SETTING_class) first.
  */

@@ -44,6 +44,32 @@ static int check_resend(const struct hx_tool_settings *tool, const char *who,
     return 0;
 }
 
+static int check_probe(const struct hx_tool_settings *tool, const char *who,
+                       struct hx_complaint *complaint)
+{
+    struct hx_probe_condition condition;
+    if (tool->probe == NULL && tool->class == HX_CHOICE_class_PROBEABLE)
+        return hx_complain(complaint,
+                           "%s: class=probeable needs probe, the name of the read-only tool that "
+                           "can tell whether a call happened, and probe_match",
+                           who);
+    if (tool->probe == NULL && (tool->probe_match != NULL || tool->probe_arguments != NULL))
+        return hx_complain(complaint,
+                           "%s: probe_match and probe_arguments speak of a probe, and "
+                           "none is named; name the tool with probe=...",
+                           who);
+    if (tool->probe == NULL)
+        return 0;
+    if (tool->probe_match == NULL ||
+        !hx_probe_condition_parse(hx_span_cstr(tool->probe_match), &condition))
+        return hx_complain(complaint,
+                           "%s: probe needs probe_match, which says when it has found the call: "
+                           "'value /structuredContent/status == paid', 'count "
+                           "/structuredContent/orders >= 1' or 'text ${effect_key}'",
+                           who);
+    return 0;
+}
+
 static int check_key(const struct hx_tool_settings *tool, const char *who,
                      struct hx_complaint *complaint)
 {
@@ -153,6 +179,8 @@ static int check_tool(const struct hx_tool_settings *tool, const char *who,
     int rc = check_resend(tool, who, said, complaint);
     if (rc == 0)
         rc = check_key(tool, who, complaint);
+    if (rc == 0)
+        rc = check_probe(tool, who, complaint);
     if (rc == 0)
         rc = check_times(tool, who, complaint);
     if (rc == 0)

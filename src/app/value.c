@@ -298,6 +298,17 @@ const char *hx_comparison_text(enum hx_comparison comparison)
     return comparisons[comparison];
 }
 
+static bool parse_comparison(struct hx_span word, enum hx_comparison *ret_comparison)
+{
+    for (size_t i = 0; i < COMPARISON_COUNT; i++) {
+        if (hx_span_eq_cstr(word, comparisons[i])) {
+            *ret_comparison = (enum hx_comparison)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static int parse_approval(const struct hx_setting_row *row, struct hx_span text,
                           struct hx_arena *arena, struct hx_approval_rule *slot,
                           struct hx_complaint *complaint)
@@ -318,18 +329,42 @@ static int parse_approval(const struct hx_setting_row *row, struct hx_span text,
     struct hx_span op = next_word(&rest);
     while (rest.len > 0 && rest.ptr[0] == ' ')
         rest = hx_span(rest.ptr + 1, rest.len - 1);
-    size_t i = 0;
-    while (i < COMPARISON_COUNT && !hx_span_eq_cstr(op, comparisons[i]))
-        i++;
-    if (!is_pointer(pointer) || i == COMPARISON_COUNT || rest.len == 0)
+    if (!is_pointer(pointer) || !parse_comparison(op, &approval.comparison) || rest.len == 0)
         return refuse(row, text, complaint, allowed);
-    approval.comparison = (enum hx_comparison)i;
     approval.pointer = copy(arena, pointer);
     approval.value = copy(arena, rest);
     if (!approval.pointer || !approval.value)
         return hx_complain(complaint, "%s: the settings are too long", row->name);
     *slot = approval;
     return 0;
+}
+
+bool hx_probe_condition_parse(struct hx_span text, struct hx_probe_condition *ret_condition)
+{
+    struct hx_probe_condition condition = {0};
+    struct hx_span rest = text;
+    struct hx_span kind = next_word(&rest);
+    if (hx_span_eq_cstr(kind, "text")) {
+        while (rest.len > 0 && rest.ptr[0] == ' ')
+            rest = hx_span(rest.ptr + 1, rest.len - 1);
+        condition.kind = HX_PROBE_KIND_TEXT;
+        condition.value = rest;
+        *ret_condition = condition;
+        return rest.len > 0;
+    }
+    bool is_count = hx_span_eq_cstr(kind, "count");
+    if (!is_count && !hx_span_eq_cstr(kind, "value"))
+        return false;
+    condition.kind = is_count ? HX_PROBE_KIND_COUNT : HX_PROBE_KIND_VALUE;
+    condition.pointer = next_word(&rest);
+    if (!is_pointer(condition.pointer) ||
+        !parse_comparison(next_word(&rest), &condition.comparison))
+        return false;
+    while (rest.len > 0 && rest.ptr[0] == ' ')
+        rest = hx_span(rest.ptr + 1, rest.len - 1);
+    condition.value = rest;
+    *ret_condition = condition;
+    return rest.len > 0;
 }
 
 /* --- all types -----------------------------------------------------------------------------------

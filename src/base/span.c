@@ -17,6 +17,12 @@ bool hx_span_eq_nocase(struct hx_span a, struct hx_span b)
     return true;
 }
 
+bool hx_span_contains(struct hx_span haystack, struct hx_span needle)
+{
+    return needle.len == 0 || (haystack.len >= needle.len &&
+                               memmem(haystack.ptr, haystack.len, needle.ptr, needle.len) != NULL);
+}
+
 bool hx_span_contains_nocase(struct hx_span haystack, struct hx_span needle)
 {
     if (needle.len == 0)

@@ -61,6 +61,7 @@ static inline bool hx_span_starts_with(struct hx_span span, struct hx_span prefi
 
 /* ASCII only, so it never depends on a locale. */
 bool hx_span_eq_nocase(struct hx_span a, struct hx_span b);
+bool hx_span_contains(struct hx_span haystack, struct hx_span needle);
 bool hx_span_contains_nocase(struct hx_span haystack, struct hx_span needle);
 
 #endif

@@ -25,6 +25,24 @@ int64_t hx_recover_delay_ms(unsigned tries)
     return delays_ms[tries < last ? tries : last];
 }
 
+bool hx_recover_add_negative(struct hx_negatives *negatives, bool is_provable, struct hx_mono now)
+{
+    bool is_apart =
+        negatives->count == 0 || hx_mono_since_ms(now, negatives->last) >= HX_NEGATIVES_APART_MS;
+    if (!is_provable || !is_apart)
+        return false;
+    negatives->count++;
+    negatives->last = now;
+    return negatives->count >= HX_NEGATIVES_NEEDED;
+}
+
+int64_t hx_recover_probe_delay_ms(unsigned tries, const struct hx_negatives *negatives)
+{
+    int64_t delay_ms = hx_recover_delay_ms(tries);
+    bool is_counting = negatives->count > 0;
+    return is_counting && delay_ms > HX_NEGATIVES_APART_MS ? HX_NEGATIVES_APART_MS : delay_ms;
+}
+
 bool hx_recover_needs_human(const struct hx_record *record, const struct hx_now *now)
 {
     const int64_t patience_ms = 15 * 60 * 1000;

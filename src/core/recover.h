@@ -30,6 +30,21 @@ struct hx_rungs hx_recover_rungs(const struct hx_record *record, const struct hx
  * min, then every 10 min. */
 int64_t hx_recover_delay_ms(unsigned tries);
 
+/* Probes that found nothing, in this process. They count only from the time on at which absence can
+ * be proved at all, and only some time apart: an effect may be seen late. */
+enum { HX_NEGATIVES_NEEDED = 3, HX_NEGATIVES_APART_MS = 10 * 1000 };
+
+struct hx_negatives {
+    unsigned count;
+    struct hx_mono last;
+};
+
+/* A probe that was sent now, while absence was provable or not, found nothing. True when that is
+ * enough: it did not happen. */
+bool hx_recover_add_negative(struct hx_negatives *negatives, bool is_provable, struct hx_mono now);
+/* When the next probe is due, from now, after `tries` of them. */
+int64_t hx_recover_probe_delay_ms(unsigned tries, const struct hx_negatives *negatives);
+
 /* After this long unknown, a person is needed. */
 bool hx_recover_needs_human(const struct hx_record *record, const struct hx_now *now);
 

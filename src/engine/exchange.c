@@ -42,6 +42,21 @@ static void greeting_failed(struct hx_link *link)
     hx_link_unreachable(link);
 }
 
+/* Its route was for the search of a lost outcome, not for an attempt. */
+static bool is_search(const struct hx_work *work)
+{
+    return hx_ladder_has_route(work) ||
+           (work->search == HX_SEARCH_PROBING && !hx_work_has_attempt(work));
+}
+
+static void search_failed(struct hx_work *work)
+{
+    if (work->search == HX_SEARCH_PROBING)
+        hx_probe_failed(work);
+    else
+        hx_ladder_over(work);
+}
+
 void hx_exchange_not_sent(struct hx_link *link, const struct hx_peer_event *event)
 {
     struct hx_route *route = hx_route_find(link, event->tag);
@@ -51,8 +66,8 @@ void hx_exchange_not_sent(struct hx_link *link, const struct hx_peer_event *even
     struct hx_route_end end = hx_route_take(route);
     if (end.kind == HX_ROUTE_HANDSHAKE)
         greeting_failed(link);
-    else if (end.work != NULL && hx_ladder_has_route(end.work))
-        hx_ladder_over(end.work);
+    else if (end.work != NULL && is_search(end.work))
+        search_failed(end.work);
     else if (end.work != NULL && end.work->has_polled)
         hx_work_lost(end.work, HX_REASON_TRANSPORT_LOST, true); /* an earlier one had left */
     else if (end.work != NULL)
@@ -69,7 +84,7 @@ void hx_exchange_answer_lost(struct hx_link *link, const struct hx_peer_event *e
         return;
     struct hx_route_end end = hx_route_take(route);
     bool is_unreadable = event->loss == HX_PEER_LOSS_UNREADABLE;
-    bool is_listening = end.work != NULL && hx_ladder_has_route(end.work);
+    bool is_listening = end.work != NULL && is_search(end.work);
     /* The transport has tried by itself to take the stream up, as long as there was one. */
     if (end.work != NULL && !is_listening && event->loss != HX_PEER_LOSS_STOPPED)
         end.work->search = HX_SEARCH_OVER;
@@ -124,8 +139,8 @@ void hx_exchange_rejected(struct hx_link *link, const struct hx_peer_event *even
     bool is_session_lost = event->status == STATUS_NOT_FOUND;
     if (end.kind == HX_ROUTE_HANDSHAKE)
         greeting_failed(link);
-    else if (end.work != NULL && hx_ladder_has_route(end.work))
-        hx_ladder_over(end.work);
+    else if (end.work != NULL && is_search(end.work))
+        search_failed(end.work);
     else if (end.work != NULL)
         work_rejected(end.work, event);
     else if (end.request != NULL && is_session_lost && !end.request->was_resent) {

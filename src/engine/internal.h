@@ -93,6 +93,7 @@ struct hx_gateway {
     struct hx_map questions; /* to neighbours, by ticket */
     uint64_t next_ticket;
     int64_t scan_after[2];
+    uint32_t probe_count; /* operations that are looked after by probes */
     uint64_t counters[HX_COUNTER_COUNT];
 };
 

@@ -54,8 +54,10 @@ void hx_ladder_over(struct hx_work *work)
     if (server != NULL && work->link != NULL && work->link == server->listener)
         hx_work_use_link(work, NULL);
     hx_work_look_again_later(work);
-    if (work->op.phase == HX_PHASE_IDLE && work->op.durable.state == HX_OP_UNKNOWN)
-        hx_work_ask_person(work);
+    if (work->op.phase != HX_PHASE_IDLE || work->op.durable.state != HX_OP_UNKNOWN)
+        return;
+    (void)hx_probe_begin(work);
+    hx_work_ask_person(work);
 }
 
 void hx_ladder_leave(struct hx_work *work)

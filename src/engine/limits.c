@@ -55,6 +55,11 @@ static void on_poll(struct hx_timer *timer)
     hx_work_read_again(hx_container_of(timer, struct hx_work, poll));
 }
 
+static void on_probe(struct hx_timer *timer)
+{
+    hx_probe_due(hx_container_of(timer, struct hx_work, probe));
+}
+
 static void on_inner_poll(struct hx_timer *timer)
 {
     hx_inner_poll(hx_container_of(timer, struct hx_work, inner_poll));
@@ -76,4 +81,5 @@ void hx_work_set_timers(struct hx_work *work)
     work->look.fire = on_look;
     work->poll.fire = on_poll;
     work->inner_poll.fire = on_inner_poll;
+    work->probe.fire = on_probe;
 }

@@ -63,6 +63,7 @@ enum hx_route_kind {
     HX_ROUTE_REQUEST,
     HX_ROUTE_WORK,
     HX_ROUTE_QUERY, /* about an operation, to a gateway of our kind */
+    HX_ROUTE_PROBE, /* of a tool that looks whether it happened */
     HX_ROUTE_HANDSHAKE,
     HX_ROUTE_QUIET
 };
@@ -241,6 +242,8 @@ void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struc
 /* Its answer by another way than that of its attempt. Takes the content of `line`. */
 void hx_outcome_evidence(struct hx_work *work, struct hx_span bytes, bool is_error,
                          struct hx_buf *line);
+/* An outcome that was found out, not answered. Takes the content of `result`. */
+void hx_outcome_reconstructed(struct hx_work *work, struct hx_buf *result);
 void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event);
 
 /* tools.c: what we know of the server's tools. */

@@ -104,6 +104,16 @@ static void take_reply(struct hx_work *work, const struct hx_event *event)
         hx_ladder_over(work);
 }
 
+void hx_outcome_reconstructed(struct hx_work *work, struct hx_buf *result)
+{
+    struct hx_event event = hx_work_make_event(work, HX_EV_EVIDENCE);
+    event.outcome = make_outcome(work->gateway, HX_OUTCOME_RESULT, hx_buf_span(result), false,
+                                 work->tool->rules.result_max);
+    event.outcome.is_reconstructed = true;
+    keep_line(work, result);
+    hx_work_step(work, &event, NULL);
+}
+
 void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line)
 {
     struct hx_gateway *gateway = route->link->gateway;

@@ -94,7 +94,7 @@ void hx_batch_release(struct hx_session *session, struct hx_batch *batch)
         return;
     if (!hx_list_is_empty(&batch->answers))
         send_batch(session, batch);
-    else if (session->taking == 0)
+    else if (session->taking != batch->exchange)
         hx_exchange_settle(session, batch->exchange); /* all that it asked was cancelled */
     hx_list_for_each_safe (node, &batch->answers)
         answer_free(session, hx_container_of(node, struct hx_batch_answer, node));

@@ -23,6 +23,24 @@ struct hx_no_effect_rule {
     const char *pattern; /* glob over the message, when not is_code */
 };
 
+enum hx_probe_match {
+    HX_PROBE_VALUE, /* what stands at the pointer compares so to the value */
+    HX_PROBE_COUNT, /* the number of elements there does */
+    HX_PROBE_TEXT   /* the value is part of a text block of the answer */
+};
+
+/* A read-only tool that can tell whether a call happened. Texts are templates (json/template.h)
+ * over ${effect_key}, ${key}, ${operation} and ${/pointer} into the call's arguments. */
+struct hx_probe {
+    struct hx_span tool; /* absent = there is none */
+    struct hx_span arguments;
+    enum hx_probe_match match;
+    struct hx_span pointer; /* into the result of tools/call */
+    enum hx_comparison comparison;
+    struct hx_span value;
+    struct hx_span result; /* pointer to what is told as the result; absent = the whole answer */
+};
+
 /* What holds for one tool. */
 struct hx_tool_rules {
     struct hx_contract contract;
@@ -38,6 +56,7 @@ struct hx_tool_rules {
     struct hx_span approval_pointer; /* approval when: what stands there compares so to this */
     enum hx_comparison approval_comparison;
     struct hx_span approval_value;
+    struct hx_probe probe;
     struct hx_canon_ignore ignore;
     const struct hx_no_effect_rule *no_effect;
     size_t no_effect_count;

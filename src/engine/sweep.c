@@ -32,6 +32,19 @@ void hx_sweep_begin(struct hx_gateway *gateway)
     hx_timer_arm(&gateway->timers, &gateway->sweep, gateway->now.mono);
 }
 
+/* An operation that nobody here asks for, and that a probe can settle. */
+static void look_after(struct hx_gateway *gateway, const struct hx_store_found *found,
+                       struct hx_work *work)
+{
+    const struct hx_record *record = &found->record;
+    if (work != NULL || record->state != HX_OP_UNKNOWN || !record->contract.has_probe)
+        return;
+    work = hx_work_load(gateway, record, NULL);
+    work->facts = hx_facts_of(found->owner_fact, found->is_sender_gone, found->is_epoch_current);
+    hx_ladder_begin(work);
+    hx_work_look_again_later(work);
+}
+
 static void settle(struct hx_gateway *gateway, const struct hx_store_found *found)
 {
     const struct hx_record *record = &found->record;
@@ -39,9 +52,11 @@ static void settle(struct hx_gateway *gateway, const struct hx_store_found *foun
         return;
     bool is_left = record->state == HX_OP_RUNNING && found->owner_fact == HX_OWNER_DEAD;
     bool is_stale_question = hx_recover_needs_human(record, &gateway->now) && !record->needs_human;
-    if (!is_left && !is_stale_question)
-        return;
     struct hx_work *work = hx_work_find(gateway, &record->id);
+    if (!is_left && !is_stale_question) {
+        look_after(gateway, found, work);
+        return;
+    }
     if (work != NULL && is_left) {
         hx_work_read_again(work); /* it is watched here already */
         return;

@@ -114,6 +114,9 @@ static void take_answer(struct hx_link *link, const struct hx_rpc_msg *msg, stru
     case HX_ROUTE_QUERY:
         hx_inner_answered(route, msg, line);
         return;
+    case HX_ROUTE_PROBE:
+        hx_probe_answered(route, msg);
+        return;
     case HX_ROUTE_HANDSHAKE:
         hx_route_free(route);
         hx_link_greeted(link, msg);

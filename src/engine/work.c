@@ -144,6 +144,7 @@ void hx_work_retire(struct hx_work *work)
 {
     hx_check(work, HX_WORK_MAGIC);
     hx_assert(hx_list_is_empty(&work->calls));
+    hx_probe_end(work);
     disarm_all(work);
     free_deferred(work);
     if (work->route != NULL)
@@ -306,7 +307,12 @@ void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_go
 {
     const struct hx_link *link = work->link;
     bool is_closing = link == NULL || hx_link_is_closing(link);
+    work->facts.is_sender_gone |= is_sender_gone;
     bool may_resend = hx_is_resend_declared(&work->op.durable.contract);
+    if (work->search == HX_SEARCH_PROBING && !hx_work_has_attempt(work)) {
+        hx_probe_failed(work);
+        return;
+    }
     if (hx_ladder_has_route(work)) {
         hx_ladder_over(work);
         return;

@@ -6,6 +6,7 @@
 #define HX_ENGINE_WORK_H
 
 #include "core/op.h"
+#include "core/recover.h"
 #include "engine/call.h"
 #include "engine/link.h"
 
@@ -31,6 +32,7 @@ enum hx_search {
     HX_SEARCH_STARTING,  /* of the link that will listen */
     HX_SEARCH_LISTENING, /* on the stream: `route` is for it */
     HX_SEARCH_ASKING,    /* an inner gateway: `route` is for it */
+    HX_SEARCH_PROBING,   /* by a tool that looks, now and then: `route` is for it */
     HX_SEARCH_OVER
 };
 
@@ -70,7 +72,11 @@ struct hx_work {
     bool has_polled; /* which has said that it is not over */
 
     enum hx_search search;
-    struct hx_span handle;  /* what is searched by */
+    struct hx_span handle; /* what is searched by */
+    struct hx_timer probe; /* the next one is due */
+    unsigned probe_tries;
+    struct hx_negatives negatives;
+    bool was_provable;      /* when the probe in hand was sent */
     struct hx_ask *ask;     /* a person is being asked */
     bool was_asked;         /* a person has been asked in this state and left it open */
     char ledger_error[256]; /* why the last write failed; empty = it did not */
@@ -115,6 +121,16 @@ void hx_work_use_link(struct hx_work *work, struct hx_link *link);
 bool hx_needs_approval(struct hx_gateway *gateway, const struct hx_tool *tool,
                        struct hx_span arguments);
 bool hx_work_needs_approval(struct hx_work *work);
+
+/* probe.c: a tool that looks whether it happened. */
+bool hx_probe_is_possible(const struct hx_work *work);
+/* False when there is none, or too many are looked after already. */
+bool hx_probe_begin(struct hx_work *work);
+void hx_probe_end(struct hx_work *work);
+void hx_probe_due(struct hx_work *work);
+void hx_probe_answered(struct hx_route *route, const struct hx_rpc_msg *msg);
+/* Its answer will not come. */
+void hx_probe_failed(struct hx_work *work);
 
 /* inner.c: upstreams that are gateways too. True: the answer was one of theirs, not the tool's. */
 bool hx_inner_take(struct hx_work *work, const struct hx_mcp_call_result *result,

@@ -78,6 +78,31 @@ static void person_is_needed_after_a_quarter_of_an_hour(void **state)
     assert_false(hx_recover_needs_human(&record, &due));
 }
 
+static void negatives_count_when_absence_can_be_proved_and_ten_seconds_apart(void **state)
+{
+    (void)state;
+    struct hx_negatives negatives = {0};
+    const struct {
+        int64_t at_ms;
+        bool is_provable;
+        unsigned count;
+        bool is_enough;
+    } steps[] = {
+        {1000, false, 0, false}, {2000, true, 1, false},  {11999, true, 1, false},
+        {12000, true, 2, false}, {12001, true, 2, false}, {30000, false, 2, false},
+        {40000, true, 3, true},  {60000, true, 4, true},
+    };
+    assert_int_equal(hx_recover_probe_delay_ms(2, &negatives), 45000);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        struct hx_mono now = kit_now(1, steps[i].at_ms).mono;
+        bool is_enough = hx_recover_add_negative(&negatives, steps[i].is_provable, now);
+        assert_int_equal(negatives.count, steps[i].count);
+        assert_int_equal(is_enough, steps[i].is_enough);
+    }
+    assert_int_equal(hx_recover_probe_delay_ms(0, &negatives), 5000);
+    assert_int_equal(hx_recover_probe_delay_ms(5, &negatives), 10000);
+}
+
 static void rungs_have_names(void **state)
 {
     (void)state;
@@ -91,6 +116,7 @@ int main(void)
         cmocka_unit_test(rungs_are_those_the_contract_allows),
         cmocka_unit_test(looks_become_rarer),
         cmocka_unit_test(person_is_needed_after_a_quarter_of_an_hour),
+        cmocka_unit_test(negatives_count_when_absence_can_be_proved_and_ten_seconds_apart),
         cmocka_unit_test(rungs_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -345,7 +345,10 @@ def affinity(t):
             [token("one", "hpx_one", "ann"), token("two", "hpx_two", "bob")],
         )
         running = Serve(t, [], config=config)
-        clients = [running.client(token=secret) for secret in ("hpx_one", "hpx_one", "hpx_two")]
+        clients = [
+            running.client(path="/mcp/bank", token=secret)
+            for secret in ("hpx_one", "hpx_one", "hpx_two")
+        ]
         for n, client in enumerate(clients):
             t.true("receipt" in str(client.call(args={"n": f"{how} {n}"}).result()), "a result")
         t.equal(len(t.lines("starts")), wanted, f"processes with affinity {how}")
@@ -356,7 +359,9 @@ def affinity(t):
 def shared_join(t):
     config = write_config(t, [upstream(t, "bank", RELEASED, "    affinity: shared\n")])
     running = Serve(t, [], config=config)
-    calls = [running.client().call(args={"n": 1}, key=KEY + "06") for _ in range(2)]
+    calls = [
+        running.client(path="/mcp/bank").call(args={"n": 1}, key=KEY + "06") for _ in range(2)
+    ]
     t.wait_repeats(1)
     t.touch("release")
     results = [without_ours(call.result()) for call in calls]
@@ -475,3 +480,132 @@ def operations_get(t):
         strange = bob.request("hapax/operations/get", way).error()
         absent = bob.request("hapax/operations/get", {"id": KEY + "ff"}).error()
         t.equal(strange, absent, "what a stranger sees")
+
+
+@serve("probe_finds_a_lost_call")
+def probe_finds(t):
+    """The server dies in a call; the probe is asked, and what it finds is told. Never a second
+    call."""
+    found = '{"content":[{"type":"text","text":"one order"}],"structuredContent":{"orders":[{"n":1}]}}'
+    script = {
+        "tools": {
+            "charge": {"runs": [[{"wait": "release"}]]},
+            "orders": {"listing": {"annotations": {"readOnlyHint": True}}, "runs": [[{"result": found}]]},
+        }
+    }
+    rule = (
+        "charge: class=probeable probe=orders probe_arguments='{\"ref\": \"${/n}\", \"key\": \"${key}\"}' "
+        "probe_match='count /structuredContent/orders >= 1' probe_result=/structuredContent/orders/0"
+    )
+    client = before_stub(t, script, "--tool", rule).client()
+    first = client.call(args={"n": 1}, key=KEY + "0b")
+    t.wait(lambda: len(t.effects("charge")) == 1, "the effect")
+    os.kill(int(t.lines("starts")[-1]), signal.SIGKILL)
+    told = first.result()
+    t.true("This call happened" in told["content"][0]["text"], f"the result: {told}")
+    t.equal(operation(told)["execution"], "succeeded", "execution")
+    asked = [json.loads(line) for line in t.lines("received") if b'"orders"' in line]
+    t.equal(asked[0]["params"]["arguments"], {"ref": 1, "key": KEY + "0b"}, "what the probe was asked")
+    t.equal(len(t.effects("charge")), 1, "effects")
+
+
+@serve("probe_that_lies_early")
+def probe_lies(t):
+    """Nothing found at first, then the effect shows: nothing runs twice, nothing is called failed."""
+    none = '{"content":[],"structuredContent":{"orders":[]}}'
+    found = '{"content":[],"structuredContent":{"orders":[{"n":1}]}}'
+    script = {
+        "tools": {
+            "charge": {"runs": [[{"wait": "release"}]]},
+            "orders": {
+                "listing": {"annotations": {"readOnlyHint": True}},
+                "runs": [[{"result": none}], [{"result": found}]],
+            },
+        }
+    }
+    rule = "charge: class=probeable probe=orders probe_match='count /structuredContent/orders >= 1'"
+    client = before_stub(t, script, "--tool", rule, "--in-flight-bound", "1s").client()
+    first = client.call(args={"n": 1}, key=KEY + "0c")
+    t.wait(lambda: len(t.effects("charge")) == 1, "the effect")
+    os.kill(int(t.lines("starts")[-1]), signal.SIGKILL)
+    told = first.result()
+    t.true("This call happened" in told["content"][0]["text"], f"the result: {told}")
+    t.true(len([1 for line in t.lines("received") if b'"orders"' in line]) >= 2, "two probes")
+    t.equal(len(t.effects("charge")), 1, "effects")
+
+
+@serve("probe_proves_absence")
+def probe_absence(t):
+    """Three negatives after the bound, ten seconds apart: proved not to have happened."""
+    none = '{"content":[],"structuredContent":{"orders":[]}}'
+    script = {
+        "tools": {
+            "charge": {"runs": [[{"wait": "release"}]]},
+            "orders": {"listing": {"annotations": {"readOnlyHint": True}}, "runs": [[{"result": none}]]},
+        }
+    }
+    rule = "charge: class=probeable probe=orders probe_match='count /structuredContent/orders >= 1'"
+    client = before_stub(
+        t, script, "--tool", rule, "--in-flight-bound", "1s", "--join-wait", "90s"
+    ).client()
+    first = client.call(args={"n": 1}, key=KEY + "0d")
+    t.wait(lambda: len(t.effects("charge")) == 1, "the effect")
+    os.kill(int(t.lines("starts")[-1]), signal.SIGKILL)
+    begin = t.clock()
+    first.conn.settimeout(90)
+    told = first.result()
+    t.equal(code(told), "FAILED", f"the answer: {told}")
+    t.true(t.clock() - begin > 20, "not before three negatives, ten seconds apart")
+    probes = [1 for line in t.lines("received") if b'"orders"' in line]
+    t.true(len(probes) >= 3, f"{len(probes)} probes")
+
+
+# All servers at one endpoint -----------------------------------------------------------------------
+
+
+def merged(t):
+    """Two stubs that write to one directory, so that effects are counted together."""
+    script = {"tools": {"charge": {"listing": {"description": "d"}, "runs": [[{"text": "receipt $RECEIPT"}]]}}}
+    return Serve(t, [], config=write_config(t, [upstream(t, "bank", script), upstream(t, "mail", script)]))
+
+
+@serve("merged_endpoint_lists_and_calls")
+def merged_calls(t):
+    running = merged(t)
+    client = running.client()
+    names = [tool["name"] for tool in client.request("tools/list").result()["tools"]]
+    t.equal(names, ["bank_charge", "mail_charge"], "names")
+    for name in names:
+        results = [client.call(name, {"n": 1}, key=KEY + "20").result() for _ in range(2)]
+        t.true("receipt" in str(results[0]), f"{name}: {results[0]}")
+        t.equal(operation(results[1])["replayed"], True, f"replayed at {name}")
+    t.equal(len(t.effects()), 2, "effects: one key at two servers is two operations")
+    error = client.call("charge", {"n": 1}).error()
+    t.equal(error["code"], -32602, f"without a prefix: {error}")
+    t.equal(client.delete().head(), 200, "DELETE")
+
+
+@serve("merged_endpoint_goes_on_after_a_restart")
+def merged_restart(t):
+    running = merged(t)
+    client = running.client()
+    before = client.call("mail_charge", {"n": 1}, key=KEY + "21").result()
+    running.kill()
+    running.start()
+    again = client.call("mail_charge", {"n": 1}, key=KEY + "21").result()
+    t.equal(without_ours(before), without_ours(again), "replay")
+    t.true("receipt" in str(client.call("bank_charge", {"n": 2}).result()), "another call")
+    t.equal(len(t.effects()), 2, "effects")
+
+
+@serve("merged_endpoint_shows_a_token_its_servers")
+def merged_tokens(t):
+    config = write_config(
+        t,
+        [upstream(t, "bank", QUICK), upstream(t, "mail", QUICK)],
+        [token("one", "hpx_one", "ann", "    servers: [bank]\n"), token("two", "hpx_two", "bob")],
+    )
+    running = Serve(t, [], config=config)
+    for secret, wanted in (("hpx_one", ["bank_charge"]), ("hpx_two", ["bank_charge", "mail_charge"])):
+        tools = running.client(token=secret).request("tools/list").result()["tools"]
+        t.equal([tool["name"] for tool in tools], wanted, f"tools for {secret}")
