@@ -482,7 +482,7 @@ def operations_get(t):
         t.equal(strange, absent, "what a stranger sees")
 
 
-@serve("probe_finds_a_lost_call")
+@test("serve", "field_024_probe_finds_a_lost_call", needs_hapax=True)
 def probe_finds(t):
     """The server dies in a call; the probe is asked, and what it finds is told. Never a second
     call."""
@@ -509,7 +509,7 @@ def probe_finds(t):
     t.equal(len(t.effects("charge")), 1, "effects")
 
 
-@serve("probe_that_lies_early")
+@test("serve", "field_024_probe_that_lies_early", needs_hapax=True)
 def probe_lies(t):
     """Nothing found at first, then the effect shows: nothing runs twice, nothing is called failed."""
     none = '{"content":[],"structuredContent":{"orders":[]}}'
