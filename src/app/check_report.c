@@ -32,7 +32,9 @@ static void where(const struct hx_config_upstream *upstream, char *ret_text)
 
 static const char *key_text(const struct hx_tool_settings *tool)
 {
-    if (tool->effect_key.kind == HX_KEY_PLACE_META || tool->effect_key.kind == HX_KEY_PLACE_POINTER)
+    if (tool->effect_key.kind == HX_KEY_PLACE_META ||
+        tool->effect_key.kind == HX_KEY_PLACE_POINTER ||
+        tool->effect_key.kind == HX_KEY_PLACE_HEADER)
         return tool->effect_key.text;
     if (tool->effect_key.kind == HX_KEY_PLACE_SEP3182)
         return "sep3182";

@@ -52,6 +52,8 @@ int hx_cmd_run(int argc, char **argv)
               stderr);
     } else if (hx_is_url(argv[used]) && argv[used + 1] != NULL) {
         fprintf(stderr, "hapax run: nothing may follow the URL, but '%s' does.\n", argv[used + 1]);
+    } else if (!hx_is_url(argv[used]) && hx_settings_check_headers(&settings, &complaint) != 0) {
+        fprintf(stderr, "hapax run: %s.\n", complaint.text);
     } else if (can_log(&settings)) {
         status = hx_run(&settings, argv + used);
     }

@@ -81,7 +81,8 @@ int hx_config_check(struct hx_config *config, struct hx_complaint *complaint)
         rc = check_tokens(config, &tree);
     for (size_t i = 0; rc == 0 && i < config->upstream_count; i++) {
         const struct hx_config_upstream *upstream = &config->upstreams[i];
-        if (hx_settings_check(&upstream->settings, &inner) != 0)
+        if (hx_settings_check(&upstream->settings, &inner) != 0 ||
+            (!upstream->url && hx_settings_check_headers(&upstream->settings, &inner) != 0))
             rc = config->file ? hx_tree_refuse(&tree, inner.mark.line ? inner.mark : upstream->mark,
                                                "upstream '%s': %s", upstream->name, inner.text)
                               : hx_complain(complaint, "%s", inner.text);

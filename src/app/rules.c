@@ -17,6 +17,9 @@ static void set_effect_key(const struct hx_key_place *place, struct hx_tool_rule
     case HX_KEY_PLACE_SEP3182:
         rules->is_effect_key_param = true;
         return;
+    case HX_KEY_PLACE_HEADER:
+        rules->effect_key_header = hx_span_cstr(place->text);
+        return;
     }
 }
 

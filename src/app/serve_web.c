@@ -96,17 +96,25 @@ static void answer(struct serve *serve, uint64_t exchange, uint32_t status, cons
     serve->web->ops->answer(serve->web, exchange, &head, body, 0);
 }
 
+/* One server that is away leaves the others to be served; without any there is nothing to do. */
+static bool is_any_reachable(const struct serve *serve)
+{
+    for (size_t i = 0; i < serve->config->upstream_count; i++)
+        if (!hx_server_health(serve->served[i].server).is_unreachable)
+            return true;
+    return false;
+}
+
 static void write_ready(struct serve *serve, struct hx_buf *body, uint32_t *ret_status)
 {
     const struct hx_store *store = serve->home.store;
     const char *refusal = store->ops->refusal(serve->home.store);
-    *ret_status = 200;
-    if (refusal != NULL || serve->is_draining)
-        *ret_status = 503;
-    (void)hx_buf_printf(body, "%s\n",
-                        refusal != NULL      ? refusal
-                        : serve->is_draining ? "draining"
-                                             : "ready");
+    if (refusal == NULL && serve->is_draining)
+        refusal = "draining";
+    if (refusal == NULL && !is_any_reachable(serve))
+        refusal = "no upstream can be started or reached";
+    *ret_status = refusal != NULL ? 503 : 200;
+    (void)hx_buf_printf(body, "%s\n", refusal != NULL ? refusal : "ready");
 }
 
 static void write_metric(struct hx_buf *body, const char *name, const char *type, const char *help,
@@ -114,6 +122,25 @@ static void write_metric(struct hx_buf *body, const char *name, const char *type
 {
     (void)hx_buf_printf(body, "# HELP hapax_%s %s\n# TYPE hapax_%s %s\nhapax_%s %llu\n", name, help,
                         name, type, name, (unsigned long long)value);
+}
+
+/* Their names need no escapes. */
+static void write_upstreams(struct serve *serve, struct hx_buf *body)
+{
+    const size_t count = serve->config->upstream_count;
+    (void)hx_buf_append_cstr(body,
+                             "# HELP hapax_upstream_reachable 0 after a try to start or reach "
+                             "it came to nothing.\n# TYPE hapax_upstream_reachable gauge\n");
+    for (size_t i = 0; i < count; i++)
+        (void)hx_buf_printf(body, "hapax_upstream_reachable{upstream=\"%s\"} %d\n",
+                            serve->config->upstreams[i].name,
+                            !hx_server_health(serve->served[i].server).is_unreachable);
+    (void)hx_buf_append_cstr(body, "# HELP hapax_upstream_noise_total Lines of it that were no "
+                                   "messages.\n# TYPE hapax_upstream_noise_total counter\n");
+    for (size_t i = 0; i < count; i++)
+        (void)hx_buf_printf(body, "hapax_upstream_noise_total{upstream=\"%s\"} %llu\n",
+                            serve->config->upstreams[i].name,
+                            (unsigned long long)hx_server_health(serve->served[i].server).noise);
 }
 
 static void write_metrics(struct serve *serve, struct hx_buf *body)
@@ -143,6 +170,7 @@ static void write_metrics(struct serve *serve, struct hx_buf *body)
                  "Notifications that no client took in time.", counts.dropped_notifications);
     write_metric(body, "sessions", "gauge", "Sessions in memory.", counts.sessions);
     write_metric(body, "streams", "gauge", "Open event streams.", counts.streams);
+    write_upstreams(serve, body);
 }
 
 void serve_other(struct serve *serve, const struct hx_http_front_event *event)

@@ -64,7 +64,8 @@ enum hx_key_place_kind {
     HX_KEY_PLACE_NONE,
     HX_KEY_PLACE_POINTER, /* text = JSON pointer into the arguments */
     HX_KEY_PLACE_META,    /* text = member of params._meta */
-    HX_KEY_PLACE_SEP3182  /* params.idempotencyKey */
+    HX_KEY_PLACE_SEP3182, /* params.idempotencyKey */
+    HX_KEY_PLACE_HEADER   /* text = name of a header of the POST */
 };
 
 struct hx_key_place {
@@ -204,6 +205,10 @@ void hx_settings_rule_add(struct hx_settings *settings, struct hx_tool_rule *rul
 /* Refuses combinations that would break a promise or could never do what they say. */
 int hx_settings_check(const struct hx_settings *settings,
                       struct hx_complaint *complaint) HX_MUST_CHECK;
+
+/* What cannot be of a server that is a program: it has no headers. */
+int hx_settings_check_headers(const struct hx_settings *settings,
+                              struct hx_complaint *complaint) HX_MUST_CHECK;
 
 /* What holds for `tool`: the values for all tools, overridden setting by setting by each rule that
  * matches, weakest first. An exact name is stronger than any pattern, a pattern with a longer

@@ -79,7 +79,8 @@ static int check_key(const struct hx_tool_settings *tool, const char *who,
         return hx_complain(
             complaint,
             "%s: class=keyed needs effect_key, the place where the tool takes its key: "
-            "effect_key=/idempotency_key, effect_key=_meta:name or effect_key=sep3182",
+            "effect_key=/idempotency_key, effect_key=_meta:name, effect_key=header:Name or "
+            "effect_key=sep3182",
             who);
     if (!is_keyed && tool->effect_key.kind != HX_KEY_PLACE_NONE)
         return hx_complain(
@@ -193,6 +194,25 @@ static int check_tool(const struct hx_tool_settings *tool, const char *who,
             "can be asked for approval; drop one of the two",
             who);
     return rc;
+}
+
+int hx_settings_check_headers(const struct hx_settings *settings, struct hx_complaint *complaint)
+{
+    const struct hx_key_place *place = &settings->tool.effect_key;
+    struct hx_mark mark = {0, 0};
+    for (const struct hx_tool_rule *rule = settings->rules;
+         rule && place->kind != HX_KEY_PLACE_HEADER; rule = rule->next) {
+        place = &rule->values.effect_key;
+        mark = rule->mark;
+    }
+    if (place->kind != HX_KEY_PLACE_HEADER)
+        return 0;
+    (void)hx_complain(complaint,
+                      "effect_key=header:%s is for a server over HTTP, and this one is a program; "
+                      "name a place in the request: /pointer, _meta:name or sep3182",
+                      place->text);
+    complaint->mark = mark;
+    return 1;
 }
 
 int hx_settings_check(const struct hx_settings *settings, struct hx_complaint *complaint)

@@ -37,6 +37,8 @@ static void format_key_place(const struct hx_key_place *place, struct hx_buf *re
 {
     if (place->kind == HX_KEY_PLACE_META)
         (void)hx_buf_append_cstr(ret_text, "_meta:");
+    else if (place->kind == HX_KEY_PLACE_HEADER)
+        (void)hx_buf_append_cstr(ret_text, "header:");
     format_text(place->text, ret_text);
 }
 

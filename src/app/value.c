@@ -7,6 +7,7 @@
 
 #include "app/nearest.h"
 #include "app/number.h"
+#include "engine/rules.h"
 #include "json/canon.h"
 
 /* --- one type each -------------------------------------------------------------------------------
@@ -195,24 +196,39 @@ static int parse_pointers(const struct hx_setting_row *row, struct hx_span text,
     return 0;
 }
 
+static bool is_header_name(struct hx_span name)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+    for (size_t i = 0; i < name.len; i++)
+        if (name.ptr[i] == '\0' || strchr(letters, name.ptr[i]) == NULL)
+            return false;
+    return name.len > 0 && name.len <= HX_RULE_HEADER_NAME_MAX;
+}
+
 static int parse_key_place(const struct hx_setting_row *row, struct hx_span text,
                            struct hx_arena *arena, struct hx_key_place *slot,
                            struct hx_complaint *complaint)
 {
     struct hx_key_place place = {HX_KEY_PLACE_NONE, NULL};
     struct hx_span meta = HX_SPAN_LIT("_meta:");
+    struct hx_span header = HX_SPAN_LIT("header:");
     struct hx_span name = text;
     if (hx_span_eq_cstr(text, "sep3182")) {
         place.kind = HX_KEY_PLACE_SEP3182;
     } else if (hx_span_starts_with(text, meta) && is_clean_text(text) && text.len > meta.len) {
         place.kind = HX_KEY_PLACE_META;
         name = hx_span(text.ptr + meta.len, text.len - meta.len);
+    } else if (hx_span_starts_with(text, header) &&
+               is_header_name(hx_span(text.ptr + header.len, text.len - header.len))) {
+        place.kind = HX_KEY_PLACE_HEADER;
+        name = hx_span(text.ptr + header.len, text.len - header.len);
     } else if (is_pointer(text)) {
         place.kind = HX_KEY_PLACE_POINTER;
     } else {
         return refuse(row, text, complaint,
-                      "give a JSON pointer into the arguments (/idempotency_key), _meta:name, or "
-                      "sep3182");
+                      "give a JSON pointer into the arguments (/idempotency_key), _meta:name, "
+                      "header:Name (of a server over HTTP), or sep3182");
     }
     place.text = copy(arena, name);
     if (!place.text)

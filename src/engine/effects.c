@@ -119,6 +119,12 @@ static bool wants_progress(const struct hx_work *work)
     return false;
 }
 
+static bool takes_key_header(const struct hx_work *work)
+{
+    return work->op.durable.contract.tool_class == HX_CLASS_KEYED &&
+           !hx_span_is_absent(work->tool->rules.effect_key_header);
+}
+
 /* Ours in place of the caller's: id, progress token, and the effect key where the tool takes
  * one. */
 static int write_request(struct hx_work *work, const struct hx_route *route, struct hx_buf *line)
@@ -131,7 +137,8 @@ static int write_request(struct hx_work *work, const struct hx_route *route, str
     hx_id_format(&work->op.durable.effect_key, effect_key);
     bool is_keyed = work->op.durable.contract.tool_class == HX_CLASS_KEYED;
     bool has_place = !hx_span_is_absent(rules->effect_key_argument) ||
-                     !hx_span_is_absent(rules->effect_key_meta) || rules->is_effect_key_param;
+                     !hx_span_is_absent(rules->effect_key_meta) ||
+                     !hx_span_is_absent(rules->effect_key_header) || rules->is_effect_key_param;
     struct hx_rewrite_call change = {
         .id = hx_span_cstr(id),
         .drop_hapax_meta = true,
@@ -169,9 +176,28 @@ static void arm_limits(struct hx_work *work)
     hx_work_heard(work);
 }
 
+/* The effect key as a header, where the tool takes it there. */
+static void send_request(const struct hx_work *work, struct hx_link *link, struct hx_buf *line,
+                         uint64_t tag)
+{
+    char header[HX_RULE_HEADER_NAME_MAX + HX_ID_TEXT_SIZE + 8], effect_key[HX_ID_TEXT_SIZE];
+    if (!takes_key_header(work)) {
+        hx_link_send(link, line, tag);
+        return;
+    }
+    hx_id_format(&work->op.durable.effect_key, effect_key);
+    int len = snprintf(header, sizeof(header), "%.*s: %s\n",
+                       HX_SPAN_FMT(work->tool->rules.effect_key_header), effect_key);
+    hx_assert(len > 0 && (size_t)len < sizeof(header));
+    link->upstream->ops->send_with(link->upstream, line, hx_span(header, (size_t)len), tag);
+}
+
 bool hx_work_put_on_wire(struct hx_work *work, struct hx_link *link)
 {
     struct hx_buf line;
+    /* Without its key a keyed tool would not recognise a repeat: then it is not sent at all. */
+    if (takes_key_header(work) && link->upstream->ops->send_with == NULL)
+        return false;
     struct hx_route *route = hx_route_new(link, HX_ROUTE_WORK);
     hx_buf_init(&line, work->gateway->options.message_max + 4096);
     if (!prepare_message(work) || write_request(work, route, &line) != 0) {
@@ -186,7 +212,7 @@ bool hx_work_put_on_wire(struct hx_work *work, struct hx_link *link)
     work->is_cancel_forwarded = false;
     arm_limits(work);
     HX_CRASH_POINT("marked-not-sent");
-    hx_link_send(link, &line, route->id);
+    send_request(work, link, &line, route->id);
     hx_buf_fini(&line);
     return true;
 }

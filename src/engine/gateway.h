@@ -100,6 +100,13 @@ bool hx_gateway_has_live_waiter(struct hx_gateway *gateway, const struct hx_id *
 /* False when the client shook hands and the server never said anything that was a message. */
 bool hx_session_had_server(const struct hx_session *session);
 
+/* What operators ask of a server. */
+struct hx_server_health {
+    bool is_unreachable; /* the last try to start or reach it came to nothing, a short while ago */
+    uint64_t noise;      /* lines that were no messages */
+};
+struct hx_server_health hx_server_health(const struct hx_server *server);
+
 uint64_t hx_gateway_counter(const struct hx_gateway *gateway, enum hx_counter counter);
 
 #endif

@@ -73,6 +73,7 @@ bool hx_link_want(struct hx_link *link)
     }
     link->generation++;
     link->state = HX_LINK_STARTING;
+    link->was_heard = false;
     hx_tools_forget_hints(link);
     link->started = link->gateway->now.mono;
     link->is_stalled = false;
@@ -161,8 +162,9 @@ static void on_closed(struct hx_link *link, struct hx_peer_event *event)
 {
     const int64_t predecessor_wait_ms = 500;
     bool was_ready = link->state == HX_LINK_READY || link->state == HX_LINK_STOPPING;
-    hx_tell(link->gateway, link->state == HX_LINK_STOPPING ? HX_TELL_INFO : HX_TELL_WARN,
-            "server_ended", "generation=%u status=%d", link->generation, event->status);
+    bool was_stopping = link->state == HX_LINK_STOPPING;
+    hx_tell(link->gateway, was_stopping ? HX_TELL_INFO : HX_TELL_WARN, "server_ended",
+            "generation=%u status=%d", link->generation, event->status);
     link->state = HX_LINK_DOWN;
     link->last_status = event->status;
     hx_buf_reset(&link->last_stderr);
@@ -171,6 +173,8 @@ static void on_closed(struct hx_link *link, struct hx_peer_event *event)
     hx_timer_disarm(&link->gateway->timers, &link->start_limit);
     hx_asks_of_server_gone(link);
     plan_restart(link, was_ready);
+    if (!link->was_heard && !was_stopping)
+        hx_server_missed(link->server);
     settle_routes(link);
     const struct hx_server_options *server = &link->server->options;
     if (!was_ready && server->is_predecessor_draining(server->context))
@@ -326,6 +330,8 @@ void hx_link_event(struct hx_link *link, struct hx_peer_event *event)
         return;
     switch (event->type) {
     case HX_PEER_MESSAGE:
+        link->was_heard = true;
+        link->server->is_missed = false;
         hx_upstream_message(link, event);
         return;
     case HX_PEER_OVERSIZE:
@@ -347,6 +353,8 @@ void hx_link_event(struct hx_link *link, struct hx_peer_event *event)
         return;
     case HX_PEER_NOT_SENT:
         if (hx_link_has_exchanges(link)) {
+            if (link->state != HX_LINK_STOPPING)
+                hx_server_missed(link->server);
             hx_exchange_not_sent(link, event);
             return;
         }

@@ -40,8 +40,11 @@ struct hx_server {
     struct hx_list node; /* gateway->servers */
     struct hx_gateway *gateway;
     struct hx_server_options options;
-    struct hx_map tools;      /* struct hx_tool, by name */
-    struct hx_link *house;    /* of `hapax run`: carries what nobody here asks for; else NULL */
+    struct hx_map tools;   /* struct hx_tool, by name */
+    struct hx_link *house; /* of `hapax run`: carries what nobody here asks for; else NULL */
+    bool is_missed;        /* the last try to start or reach it came to nothing, at `missed` */
+    struct hx_mono missed;
+    uint64_t noise;
     struct hx_link *listener; /* takes up streams of an earlier process; nothing is sent over it */
 };
 
@@ -122,6 +125,7 @@ struct hx_link {
     uint32_t notice_count;
     uint64_t next_id;
     struct hx_mono started;
+    bool was_heard;    /* in this generation it has sent something */
     uint32_t failures; /* starts in a row that came to nothing */
     struct hx_mono not_before;
     struct hx_timer restart;
@@ -141,6 +145,8 @@ struct hx_link {
 
 /* server.c */
 struct hx_server *hx_server_free(struct hx_server *server);
+/* A try to start or reach it came to nothing. */
+void hx_server_missed(struct hx_server *server);
 /* The server of that name; the first one when there is none. */
 struct hx_server *hx_server_find(struct hx_gateway *gateway, struct hx_span name);
 

@@ -41,6 +41,8 @@ struct hx_probe {
     struct hx_span result; /* pointer to what is told as the result; absent = the whole answer */
 };
 
+enum { HX_RULE_HEADER_NAME_MAX = 64 };
+
 /* What holds for one tool. */
 struct hx_tool_rules {
     struct hx_contract contract;
@@ -50,8 +52,9 @@ struct hx_tool_rules {
     bool has_issued_keys_only;
     struct hx_span key_argument; /* JSON pointers into the arguments; absent = none */
     struct hx_span inject_key;
-    struct hx_span effect_key_argument; /* at most one of these three */
+    struct hx_span effect_key_argument; /* at most one of these four */
     struct hx_span effect_key_meta;
+    struct hx_span effect_key_header; /* only over transports that have headers */
     bool is_effect_key_param;
     struct hx_span approval_pointer; /* approval when: what stands there compares so to this */
     enum hx_comparison approval_comparison;

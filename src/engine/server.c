@@ -29,6 +29,22 @@ struct hx_server *hx_server_free(struct hx_server *server)
     return hx_free(server);
 }
 
+void hx_server_missed(struct hx_server *server)
+{
+    server->is_missed = true;
+    server->missed = server->gateway->now.mono;
+}
+
+/* Nobody but a caller tries a server. So a failure counts for a while only: who sends no callers to
+ * a gateway that is not ready would otherwise never send any again. */
+struct hx_server_health hx_server_health(const struct hx_server *server)
+{
+    const int64_t counts_ms = 30 * 1000;
+    int64_t age_ms = hx_mono_since_ms(server->gateway->now.mono, server->missed);
+    return (struct hx_server_health){.is_unreachable = server->is_missed && age_ms < counts_ms,
+                                     .noise = server->noise};
+}
+
 struct hx_server *hx_server_find(struct hx_gateway *gateway, struct hx_span name)
 {
     hx_list_for_each (node, &gateway->servers) {

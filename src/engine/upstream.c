@@ -270,6 +270,7 @@ static void take_unreadable(struct hx_link *link, struct hx_span line)
         seen.is_object && !seen.has_method ? hx_route_find_rpc(link, &id) : NULL;
     if (route == NULL) {
         link->noise_count++;
+        link->server->noise++;
         tell_noise(link, line);
         return;
     }
@@ -315,6 +316,7 @@ static void take_batch(struct hx_link *link, const struct hx_rpc_msg *batch)
     uint32_t at_element = 0;
     if (elements == NULL) {
         link->noise_count++;
+        link->server->noise++;
         return;
     }
     hx_json_for_each(at, &link->gateway->tape, batch->root) elements[at_element++] =

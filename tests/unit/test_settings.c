@@ -365,15 +365,25 @@ static void what_is_shown_can_be_set(void **state)
         const char *name;
         const char *text;
     } rows[] = {
-        {"name", "billing"},       {"reorder_safe", "on"},
-        {"class", "read_only"},    {"timeout", "90s"},
-        {"timeout", "none"},       {"attempts", "3"},
-        {"result_max", "1536KiB"}, {"key_argument", "/a~1b/c"},
-        {"ignore", "/a,/b"},       {"ignore", "none"},
-        {"effect_key", "/k"},      {"effect_key", "_meta:x/y"},
-        {"effect_key", "sep3182"}, {"effect_key", "none"},
-        {"approval", "always"},    {"approval", "when: /a/b >= \"x y\""},
-        {"log_level", "debug"},    {"no_effect_errors", "-32001,transient:*slow down*,409"},
+        {"name", "billing"},
+        {"reorder_safe", "on"},
+        {"class", "read_only"},
+        {"timeout", "90s"},
+        {"timeout", "none"},
+        {"attempts", "3"},
+        {"result_max", "1536KiB"},
+        {"key_argument", "/a~1b/c"},
+        {"ignore", "/a,/b"},
+        {"ignore", "none"},
+        {"effect_key", "/k"},
+        {"effect_key", "_meta:x/y"},
+        {"effect_key", "sep3182"},
+        {"effect_key", "header:Idempotency-Key"},
+        {"effect_key", "none"},
+        {"approval", "always"},
+        {"approval", "when: /a/b >= \"x y\""},
+        {"log_level", "debug"},
+        {"no_effect_errors", "-32001,transient:*slow down*,409"},
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

@@ -16,6 +16,7 @@ from . import (  # noqa: F401
     field_state,
     field_web_calls,
     field_web_keys,
+    field_web_operations,
     http_upstream,
     more,
     ops,

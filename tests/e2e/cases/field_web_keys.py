@@ -4,7 +4,7 @@ place."""
 
 import json
 
-from rawclient import code, operation
+from rawclient import code, operation, stub
 from webclient import Serve, WebClient
 from .http_upstream import ANSWER, Site
 from .serve import QUICK, before_site, before_stub, token, upstream, write_config
@@ -167,3 +167,42 @@ def header_forms(t, w):
         )
         t.equal(error["data"]["retry_safe"], True, "nothing was sent")
     t.equal(len(t.effects()), 1, "effects")
+
+
+@case("009_one_header_for_every_dispatch")
+def one_header(t, w):
+    """A keyed tool that takes its key as a header: every POST of an operation carries one and the
+    same key, the first and those after a lost answer. What a person orders when all of those are
+    used up is an operation of its own (`resolve … again`), as is another call: each has its own."""
+    site = Site(t).serve({"session": "s1"})
+    rules = ("--tool", "charge: class=keyed effect_key=header:Idempotency-Key dedupe_horizon=1d")
+    client = before_site(t, site, *rules).client()
+    steps = [{"unless": "back", "do": [{"close": True}]}, {"json": ANSWER}]
+    told = client.call(args={"steps": steps}, key=KEY + "09").result()
+    envelope = assert_unknown(t, told, "when all attempts are used up")
+    t.touch("site/back")
+    status, _, err = t.ops("resolve", envelope["id"], "again", "--ledger", t.ledger)
+    t.equal(status, 0, f"resolve: {err}")
+    told = client.call(args={"steps": steps}, key=KEY + "09").result()
+    t.true("receipt" in str(told), f"after the person's word: {told}")
+    client.call(args={"steps": steps}).result()
+    keys = [one["headers"].get("idempotency-key") for one in site.posts("tools/call")]
+    *same, ordered, other = keys
+    t.equal(len(same), 5, "attempts")
+    t.true(same[0] and len(set(same)) == 1, f"keys of the first operation: {same}")
+    t.equal(len({same[0], ordered, other}), 3, f"keys of the three operations: {keys}")
+    t.true(KEY + "09" not in str(keys), "it is ours, not the caller's")
+
+
+@case("009_header_of_a_program_is_refused")
+def header_of_program(t, w):
+    """A program has no headers, so its key could not be sent: refused at the start."""
+    config = write_config(
+        t, [upstream(t, "bank", QUICK, "    class: keyed\n    effect_key: 'header:X-Key'\n")]
+    )
+    status, _, err = t.hapax("check", "--config", config)
+    t.equal(status, 2, f"exit status of check: {err}")
+    t.true(b"header:X-Key" in err and b"over HTTP" in err, f"told {err}")
+    rule = "charge: class=keyed effect_key=header:X-Key"
+    status, _, err = t.hapax("run", "--ledger", t.ledger, "--tool", rule, "--", *stub(t, QUICK))
+    t.equal(status, 2, f"exit status of run: {err}")

@@ -34,8 +34,9 @@ class Site:
         self.dir = t.path(name)
         os.makedirs(self.dir)
 
-    def serve(self, script=None, *options):
+    def serve(self, script=None, *options, port=0):
         argv = [sys.executable, "-S", "-E", STUB, self.dir, json.dumps(script or {}), *options]
+        argv += ["--port", str(port)]
         process = subprocess.Popen(
             argv, env=self.t.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )

@@ -214,8 +214,11 @@ class Test:
 
     def ops(self, *arguments):
         """`hapax ops …`: exit status, standard output, standard error."""
+        return self.hapax("ops", *arguments)
+
+    def hapax(self, *arguments):
         done = subprocess.run(
-            [self.surroundings.hapax, "ops", *arguments],
+            [self.surroundings.hapax, *arguments],
             env=self.env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
