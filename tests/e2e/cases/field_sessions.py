@@ -113,7 +113,7 @@ def quiet_lists(t, w):
     site = Site(t).serve({"session": "s1"})
     url = f"http://127.0.0.1:{site.port}/mcp"
     config = write_config(t, [f"  bank:\n    url: {url}\n"], more="limits:\n  stream_ping: 100ms\n")
-    client = Serve(t, [], config=config).client()
+    client = Serve(t, [], config=config).client(path="/mcp/bank")
     stream = client.get()
     t.equal(stream.head(), 200, "GET")
     for n in range(5):
@@ -235,7 +235,7 @@ def reaped(t, w):
     url = f"http://127.0.0.1:{site.port}/mcp"
     config = write_config(t, [f"  bank:\n    url: {url}\n    affinity: shared\n"])
     running = Serve(t, [], config=config)
-    clients = [running.client() for _ in range(2)]
+    clients = [running.client(path="/mcp/bank") for _ in range(2)]
     for n, client in enumerate(clients):
         call(client, n).result()
     t.equal(handshakes(site), 1, "handshakes of a shared one")

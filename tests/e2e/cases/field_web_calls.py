@@ -95,10 +95,10 @@ def keep_alive(t, w):
     for ping, least in (("100ms", 10), ("0", 0)):
         config = write_config(
             t,
-            [upstream(t, "bank", {"tools": {"charge": sleeps(2000)}})],
+            [upstream(t, "bank", {"tools": {"charge": sleeps(4000)}})],
             more=f"limits:\n  stream_ping: {ping}\n",
         )
-        client = Serve(t, [], config=config).client()
+        client = Serve(t, [], config=config).client(path="/mcp/bank")
         call = client.call(args={"ping": ping})
         t.equal(call.head(), 200, "status")
         came = b""
@@ -254,7 +254,7 @@ def without_event_id(t, w):
     """A client that opens its stream anew and does not say what it saw: nothing that it had comes
     again; the result comes to whoever asks by the key."""
     config = write_config(t, [upstream(t, "bank", QUICK)], more="limits:\n  stream_ping: 100ms\n")
-    client = Serve(t, [], config=config).client()
+    client = Serve(t, [], config=config).client(path="/mcp/bank")
     first = client.call(args={"n": 1}, key=KEY + "42").result()
     cut = client.call(args={"n": 2}, key=KEY + "43")
     t.wait_effects(2)

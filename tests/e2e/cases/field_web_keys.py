@@ -94,7 +94,7 @@ def no_authorisation(t, w):
         [token("one", "hpx_one", "ann"), token("two", "hpx_two", "bob")],
     )
     running = Serve(t, [], config=config)
-    ann = running.client(token="hpx_one")
+    ann = running.client(path="/mcp/bank", token="hpx_one")
     first = ann.call(args={"n": 1}, key=KEY + "34").result()
     running.kill()
     running.start()
@@ -103,12 +103,19 @@ def no_authorisation(t, w):
         without_ours(first),
         "replay",
     )
-    bare = WebClient(running)
+    bare = WebClient(running, "/mcp/bank")
     bare.session = ann.session
-    for call in (bare.call(args={"n": 1}, key=KEY + "34"), WebClient(running).call(key=KEY + "34")):
+    for call in (
+        bare.call(args={"n": 1}, key=KEY + "34"),
+        WebClient(running, "/mcp/bank").call(key=KEY + "34"),
+    ):
         t.equal(call.head(), 401, "without the token")
         t.true(b"receipt" not in call.body(), "nothing is told")
-    told = running.client(token="hpx_two").call(args={"n": 1}, key=KEY + "34").answer()
+    told = (
+        running.client(path="/mcp/bank", token="hpx_two")
+        .call(args={"n": 1}, key=KEY + "34")
+        .answer()
+    )
     t.true("KEY_CONFLICT" in str(told) and "receipt" not in str(told), f"another principal: {told}")
     t.equal(len(t.effects()), 1, "effects")
 

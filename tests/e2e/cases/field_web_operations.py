@@ -144,7 +144,7 @@ def no_secrets(t, w):
         f"log_level: debug\nlog_file: {log}\n",
     )
     running = Serve(t, [], config=config)
-    client = running.client(token=f"hpx_{SECRET}")
+    client = running.client(path="/mcp/bank", token=f"hpx_{SECRET}")
     result = (
         '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"' + SECRET + '"}]}}'
     )
@@ -164,7 +164,7 @@ def no_secrets(t, w):
             headers=[("X-Trace", SECRET)],
         ).answer()
     client.post(b'{"half": "' + SECRET.encode()).head()
-    WebClient(running, token=SECRET).request("ping").head()
+    WebClient(running, "/mcp/bank", SECRET).request("ping").head()
     t.equal(site.posts("tools/call")[0]["headers"]["x-api-key"], SECRET, "the header does go out")
     with open(log, encoding="utf-8") as file:
         said = file.read()
@@ -192,7 +192,7 @@ def principals(t, w):
     running = Serve(t, [], config=config)
     calls = {"ann": 3, "bob": 2}
     for who, secret in (("ann", "hpx_one"), ("bob", "hpx_two")):
-        client = running.client(token=secret)
+        client = running.client(path="/mcp/bank", token=secret)
         for n in range(calls[who]):
             client.call(args={"n": n}).result()
     assert_unknown(t, client.call("dies").result(), "the one that dies")
