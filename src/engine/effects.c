@@ -13,7 +13,6 @@ enum { POLL_MS = 200 };
 /* From now on only the new attempt is heard: what becomes of another link says nothing of it. */
 static void leave_earlier(struct hx_work *work, const struct hx_link *link)
 {
-    hx_ladder_leave(work);
     struct hx_route *route = work->route;
     if (route == NULL || route->link == link)
         return;
@@ -41,6 +40,8 @@ static void persist(struct hx_work *work)
     bool is_claim =
         op->next.state == HX_OP_RUNNING && op->next.attempt.number != op->durable.attempt.number;
     request->mark_after = is_claim;
+    if (is_claim)
+        hx_ladder_leave(work);
     struct hx_link *link = op->next.state == HX_OP_RUNNING ? hx_work_link(work) : NULL;
     if (is_claim)
         leave_earlier(work, link);

@@ -60,7 +60,8 @@ struct hx_gateway {
     struct hx_list stirred;  /* struct hx_link.stir_node */
     struct hx_list over;     /* struct hx_session: to be freed when nothing speaks of them */
     uint64_t map_secret[2];
-    char token_secret[17]; /* of the progress tokens that we mint */
+    char token_secret[17];           /* of the progress tokens that we mint */
+    char self_text[HX_ID_TEXT_SIZE]; /* our owner token */
     bool is_draining;
     bool is_stopping;
     struct hx_timer drain_limit;

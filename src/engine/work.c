@@ -91,7 +91,9 @@ struct hx_link *hx_work_link(struct hx_work *work)
     /* Nothing is sent over a link that only listens. */
     bool is_usable =
         work->link != NULL && !work->link->is_leaving && work->link != work->link->server->listener;
-    if (is_usable || hx_work_has_attempt(work))
+    /* What was lost is searched for where the search began. */
+    bool is_bound = work->link != NULL && hx_ladder_is_climbed(work);
+    if (is_usable || is_bound || hx_work_has_attempt(work))
         return work->link;
     struct hx_list *first = hx_list_first(&work->calls);
     if (first != NULL)
@@ -211,13 +213,26 @@ struct hx_facts hx_facts_of(enum hx_owner_fact owner, bool is_sender_gone, bool 
     };
 }
 
+/* Exchanges live and die with their process, so it is our own name that tells whether they are
+ * gone. */
+static const char *transport_of(struct hx_gateway *gateway, const struct hx_link *link)
+{
+    if (link == NULL)
+        return "";
+    if (!link->is_remote)
+        return link->upstream->ops->transport_name(link->upstream);
+    struct hx_id self = gateway->ports.store->ops->owner(gateway->ports.store);
+    hx_id_format(&self, gateway->self_text);
+    return gateway->self_text;
+}
+
 struct hx_event hx_work_make_event(struct hx_work *work, enum hx_event_type type)
 {
     struct hx_gateway *gateway = work->gateway;
     struct hx_link *link = hx_work_link(work);
     struct hx_event event = {.type = type, .now = gateway->now, .facts = work->facts};
     event.mint.owner = gateway->ports.store->ops->owner(gateway->ports.store);
-    event.mint.transport = link != NULL ? link->upstream->ops->transport_name(link->upstream) : "";
+    event.mint.transport = transport_of(gateway, link);
     if (type == HX_EV_RETRY || type == HX_EV_RESOLVE_AGAIN) {
         hx_mint_id(gateway, &event.mint.id);
         hx_mint_id(gateway, &event.mint.effect_key);

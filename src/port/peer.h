@@ -129,7 +129,8 @@ struct hx_upstream_ops {
     /* Back-pressure: while held, nothing is read from its output. */
     void (*hold)(struct hx_upstream *upstream, bool is_held);
     /* Names the transport for others on this host (who may ask whether it is gone): a short text
-     * that goes into the ledger, empty when there is none. Valid until the next start. */
+     * that goes into the ledger, empty when there is none. Valid until the next start. Not asked
+     * for where there are exchanges: these are gone with their process, which has a name. */
     const char *(*transport_name)(struct hx_upstream *upstream);
 
     /* What only transports with exchanges have; NULL elsewhere. */

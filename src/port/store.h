@@ -132,7 +132,8 @@ struct hx_store_found {
     enum hx_owner_fact owner_fact;
     bool is_sender_gone;   /* nobody owns it, the owner is dead, or it left the hands of one on this
                             * host (it runs no more); and the transport named in the attempt is gone
-                            * with its group, or belonged to another boot. Never looked for, and so
+                            * with its group (one that is named by an owner token: with that
+                            * process), or belonged to another boot. Never looked for, and so
                             * false, when the row is final: nobody would act on it */
     bool is_epoch_current; /* the claim's boot is this one, and no I/O error was seen on the ledger
                               since */

@@ -45,6 +45,9 @@ static bool is_sender_gone(struct hx_ledger *ledger, const struct hx_store_found
         return false;
     if (!hx_boot_eq(&attempt->claimed_at.boot, &ledger->now.boot))
         return true;
+    struct hx_id owner;
+    if (hx_id_parse(hx_span_cstr(attempt->transport), &owner))
+        return !hx_owners_is_alive(&ledger->owners, &owner);
     if (attempt->transport[0] == '\0' || options->is_transport_gone == NULL)
         return false;
     return options->is_transport_gone(options->transport_context, attempt->transport);
