@@ -132,10 +132,10 @@ static void again(struct sim *sim, struct sim_intent *intent, int64_t low_ms, in
 /* It gives the call up by closing the connection that the answer would come on. */
 static void drop_connection(struct sim *sim, struct sim_call *call)
 {
-    struct sim_exchange *exchange = sim_exchange_find(sim, call->exchange);
+    uint32_t number = call->number;
     call->is_adrift = false;
-    if (exchange != NULL && exchange->life == call->life)
-        sim_web_cut(sim, exchange, false);
+    sim_web_drop(sim, call);
+    call = sim_call_get(sim, number);
     if (call->state == SIM_CALL_OPEN)
         sim_call_lost(sim, call);
 }

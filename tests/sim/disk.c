@@ -101,7 +101,9 @@ static void on_commit(struct sim *sim, struct sim_event *event)
 
 static int64_t delay_ms(struct sim *sim)
 {
-    if (sim->options.is_scripted || sim_chance(&sim->luck, 600))
+    if (sim->options.is_scripted)
+        return sim->script_disk_ms;
+    if (sim_chance(&sim->luck, 600))
         return 0;
     if (!sim->is_calm && sim_chance(&sim->luck, sim->weather.slow_disk))
         return sim_between(&sim->luck, 100, 3000);

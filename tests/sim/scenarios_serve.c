@@ -133,6 +133,37 @@ static void evidence_from_a_stream_ends_the_search(void **state)
     end(sim);
 }
 
+static void ask_twice(int64_t apart_ms)
+{
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, true);
+    sim->contracts[SIM_PAY].timeout_ms = 1000;
+    sim->weather.point = 1000;
+    tool.act_ms = 100;
+    tool.answer_ms = 30 * 1000;
+    uint32_t number = want(sim, 1, SIM_PAY, "key-1");
+    sim_run_for(sim, 2000);
+    assert_int_equal(last_row(sim)->state, HX_OP_UNKNOWN);
+    kill_and_restart(sim);
+    sim->script_disk_ms = 20;
+    want_again(sim, number);
+    sim_run_for(sim, apart_ms);
+    sim_host_call(sim, &sim->hosts[2], sim_intent_get(sim, number), false);
+    sim_run_for(sim, 60 * 1000);
+    assert_int_equal(sim->marks[SIM_POINT_EVIDENCE], 1);
+    assert_int_equal(last_row(sim)->state, HX_OP_SUCCEEDED);
+    assert_null(sim_look_idle(at_port(sim)->gateway));
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+/* Seed 13588: a second client comes before the connection that is to listen is there. */
+static void who_asks_does_not_take_the_search_away(void **state)
+{
+    (void)state;
+    for (int64_t apart_ms = 0; apart_ms <= 160; apart_ms += 4)
+        ask_twice(apart_ms);
+}
+
 /* Seeds 1784 and 2069: a tool that may be called again is, while its old stream is listened to. */
 static void who_is_sent_again_is_listened_to_no_more(void **state)
 {
@@ -237,6 +268,25 @@ static void an_answer_of_a_session_that_is_over_gets_a_fate(void **state)
     assert_null(sim_look_idle(at_port(sim)->gateway));
     want_again(sim, number);
     sim_run_for(sim, 5000);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+/* Over HTTP too the same key goes again when the sender is dead: his sockets died with him. */
+static void an_idempotent_call_is_sent_again_after_a_crash(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, true);
+    the_tool_is_silent(100);
+    uint32_t number = want(sim, 1, SIM_SET, "key-1");
+    sim_run_for(sim, 150);
+    sim_life_kill(at_port(sim));
+    sim_run_for(sim, 6000);
+    the_tool_works();
+    want_again(sim, number);
+    sim_run_for(sim, 5000);
+    assert_int_equal(sim->run_count, 2);
+    assert_int_equal(last_row(sim)->state, HX_OP_SUCCEEDED);
     assert_int_equal(effects(sim), 1);
     end(sim);
 }
@@ -367,6 +417,7 @@ int main(void)
         cmocka_unit_test(a_key_joins_what_another_session_began),
         cmocka_unit_test(an_answer_that_is_written_after_its_cancel_is_lost),
         cmocka_unit_test(evidence_from_a_stream_ends_the_search),
+        cmocka_unit_test(who_asks_does_not_take_the_search_away),
         cmocka_unit_test(who_is_sent_again_is_listened_to_no_more),
         cmocka_unit_test(a_new_attempt_hears_no_other_server),
         cmocka_unit_test(a_question_goes_with_the_session_of_whom_it_was_asked),
@@ -375,6 +426,7 @@ int main(void)
         cmocka_unit_test(what_a_session_began_outlives_it),
         cmocka_unit_test(who_dropped_his_connection_waits_no_more),
         cmocka_unit_test(a_stream_is_not_given_to_another_principal),
+        cmocka_unit_test(an_idempotent_call_is_sent_again_after_a_crash),
         cmocka_unit_test(a_question_is_answered_where_it_was_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -489,6 +489,7 @@ struct sim {
     /* Scripted runs say here how the next jobs go, and what a person answers (NULL = the truth). */
     const char *person_says;
     bool is_person_away;
+    int64_t script_disk_ms;  /* to the ledger, and back */
     bool is_front_careless;  /* the front lets anybody into a session whose id he knows */
     int64_t script_write_ms; /* how long the kernel takes no byte of an answer; 0 = by luck */
     void (*script_run)(struct sim *sim, struct sim_run *run, int64_t *act_ms, int64_t *answer_ms);
@@ -635,6 +636,8 @@ void sim_web_greeted(struct sim *sim, struct sim_host *host);
 void sim_web_connect(struct sim *sim, struct sim_host *host);
 /* A connection breaks. The client may come back for the answer, unless it does not want to. */
 void sim_web_cut(struct sim *sim, struct sim_exchange *exchange, bool may_come_back);
+/* Every connection that its answer could come on. */
+void sim_web_drop(struct sim *sim, const struct sim_call *call);
 void sim_web_cut_later(struct sim *sim, const struct sim_exchange *exchange, int64_t delay_ms);
 /* What its client makes of that: it waits for a chance to come back, or takes its calls for
  * lost. */

@@ -334,6 +334,23 @@ void sim_web_put_away(struct sim *sim, struct sim_life *life)
     }
 }
 
+void sim_web_drop(struct sim *sim, const struct sim_call *call)
+{
+    uint32_t number = call->number;
+    for (bool had_any = true; had_any;) {
+        had_any = false;
+        hx_list_for_each (at, &sim->exchanges) {
+            struct sim_exchange *exchange = hx_container_of(at, struct sim_exchange, node);
+            if (!exchange->is_connected ||
+                !sim_exchange_carries(exchange, sim_call_get(sim, number)))
+                continue;
+            sim_web_cut(sim, exchange, false);
+            had_any = true;
+            break;
+        }
+    }
+}
+
 static void on_cut(struct sim *sim, struct sim_event *event)
 {
     struct sim_exchange *exchange = sim_exchange_find(sim, event->tag);
