@@ -8,7 +8,7 @@
 #include "app/number.h"
 #include "core/key.h"
 
-enum { POSITIONALS_MAX = 3 };
+enum { POSITIONALS_MAX = 4 }; /* one more than any form has, to name it in the complaint */
 
 struct words {
     struct hx_call_options *options;
