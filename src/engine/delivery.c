@@ -167,16 +167,19 @@ void hx_delivery_again(struct hx_gateway *gateway)
 
 static void lose(struct hx_gateway *gateway, struct hx_delivery_note *note, bool may_be_read)
 {
+    if (note->wanted == HX_RECEIPT_NONE)
+        return;
     note->may_be_read = may_be_read;
-    if (!may_be_read)
+    if (!may_be_read) {
         hx_map_remove(&gateway->deliveries_by_tag, &note->by_tag);
-    if (note->wanted == HX_RECEIPT_LOST || note->wanted == HX_RECEIPT_NONE)
+        forget_request(note);
+    }
+    if (note->wanted == HX_RECEIPT_LOST)
         return;
     note->wanted = HX_RECEIPT_LOST;
     if (is_open_loss(note))
         gateway->losses_open++;
     hx_tell(gateway, HX_TELL_INFO, "answer_lost", "reason=taken_back");
-    forget_request(note);
     store_receipt(gateway, note);
 }
 
