@@ -382,6 +382,8 @@ static void judge(const struct sim_door *door, const struct hx_rpc_msg *msg)
               answer.is_joined ? " joined" : "");
     call->answers++;
     call->replays += answer.is_replayed;
+    if (answer.has_operation)
+        call->operation = answer.operation;
     if (call->answers > call->arrivals)
         sim_fail(sim, "call %u was answered more often than it was made", call->number);
     if (call->cancel_arrived && call->arrivals == 1)

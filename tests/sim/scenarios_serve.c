@@ -113,6 +113,32 @@ static void an_answer_that_is_written_after_its_cancel_is_lost(void **state)
     end(sim);
 }
 
+/* Seed 17852: it comes back for the stream, the kernel takes the answer once more, and then it does
+ * not want it. */
+static void a_cancel_counts_after_a_client_came_back(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    sim->hosts[1].is_slow = true;
+    tool.answer_ms = 1000;
+    uint32_t number = want(sim, 1, SIM_PAY, "");
+    while (sim->call_count == 0 || answers(sim, 1) == 0)
+        sim_run_for(sim, 1);
+    sim_web_cut(sim, sim_exchange_find(sim, sim_call_get(sim, 1)->exchange), true);
+    while (sim->marks[SIM_CAME_BACK] == 0)
+        sim_run_for(sim, 1);
+    sim_run_for(sim, 1);
+    assert_int_equal(sim_call_get(sim, 1)->state, SIM_CALL_OPEN);
+    sim_host_cancel(sim, sim_call_get(sim, 1));
+    sim_run_for(sim, 3000);
+    sim->hosts[1].is_slow = false;
+    want_again(sim, number);
+    sim_run_for(sim, 3000);
+    assert_int_equal(answers(sim, 2), 1);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
 /* Seeds 52, 89 and others: what a stream brought that was taken up after a crash. */
 static void evidence_from_a_stream_ends_the_search(void **state)
 {
@@ -416,6 +442,7 @@ int main(void)
         cmocka_unit_test(a_client_that_waits_is_no_reason_to_take_another_for_its_repeat),
         cmocka_unit_test(a_key_joins_what_another_session_began),
         cmocka_unit_test(an_answer_that_is_written_after_its_cancel_is_lost),
+        cmocka_unit_test(a_cancel_counts_after_a_client_came_back),
         cmocka_unit_test(evidence_from_a_stream_ends_the_search),
         cmocka_unit_test(who_asks_does_not_take_the_search_away),
         cmocka_unit_test(who_is_sent_again_is_listened_to_no_more),

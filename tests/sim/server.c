@@ -319,6 +319,10 @@ static uint32_t call_of_operation(struct sim *sim, const struct hx_id *operation
         if (hx_id_eq(&run->operation, operation) && run->call != 0)
             return run->call;
     }
+    for (uint32_t i = 1; i <= sim->call_count; i++) {
+        if (hx_id_eq(&sim_call_get(sim, i)->operation, operation))
+            return i;
+    }
     for (uint32_t i = 1; row != NULL && i <= sim->call_count; i++) {
         const struct sim_call *call = sim_call_get(sim, i);
         const struct sim_intent *intent = sim_intent_get(sim, call->intent);

@@ -183,8 +183,9 @@ struct sim_call {
     bool is_cancel_near; /* its cancel stands in the gateway's inbox */
     bool cancel_arrived; /* the gateway has read its cancel */
     uint32_t answers;
-    uint32_t replays; /* answers that said "replayed" */
-    bool is_allowed;  /* its lost answer was counted among the named limits */
+    uint32_t replays;       /* answers that said "replayed" */
+    struct hx_id operation; /* the last one that it was told about */
+    bool is_allowed;        /* its lost answer was counted among the named limits */
 };
 
 /* One tools/call as a process got it. */
