@@ -174,7 +174,7 @@ static void check_adoption(struct sim *sim, const struct sim_call *call,
         sim_fail(sim, "call %u was told the result of key %s", call->number, other->key);
     if (intent->tool == SIM_NOTE && intent->key[0] == '\0')
         sim_fail(sim, "calls that are separate by rule were joined");
-    bool has_waited = first->session == call->session && call->sent_at - first->sent_at >= 490;
+    bool has_waited = first->session == call->session && call->arrived_at - first->sent_at >= 490;
     if (!other->was_disturbed && !has_waited && intent->tool != SIM_MAIL)
         sim_fail(sim, "a wanted call, %u, was swallowed by call %u, which lost nothing",
                  call->number, first->number);

@@ -17,6 +17,8 @@ void sim_call_arrives(struct sim *sim, struct sim_life *life, struct sim_call *c
         call->is_cancel_near = life->has_cancel_near = true;
     else
         call->arrivals++;
+    if (!is_cancel)
+        call->arrived_at = sim->now;
     /* A request that its transport repeats after it was told "nothing was sent" is a new one. */
     struct sim_intent *intent = sim_intent_get(sim, call->intent);
     if (!is_cancel && call->arrivals > 1 && call->answers > 0 && intent->key[0] == '\0')
@@ -290,7 +292,7 @@ void sim_host_call(struct sim *sim, struct sim_host *host, struct sim_intent *in
     call->id = host->next_id++;
     call->is_text_id = sim_chance(&sim->luck, 200);
     call->is_conflict = is_conflict;
-    call->sent_at = sim->now;
+    call->sent_at = call->arrived_at = sim->now;
     call->state = SIM_CALL_OPEN;
     hx_buf_init(&line, 1 << 16);
     write_call(sim, call, intent, &line);

@@ -179,6 +179,7 @@ struct sim_call {
     bool is_text_id;
     enum sim_call_state state;
     int64_t sent_at;
+    int64_t arrived_at;  /* its latest copy */
     uint32_t arrivals;   /* how often the gateway was given it */
     bool is_cancel_near; /* its cancel stands in the gateway's inbox */
     bool cancel_arrived; /* the gateway has read its cancel */
