@@ -58,7 +58,7 @@ void sim_host_send(struct sim *sim, struct sim_host *host, struct hx_span line)
 /* An answer that was written and will not be read, of which the keeper cannot learn: the client
  * gave up without a word, or the keeper is dead. It counts as delivered; named limits of keyless
  * calls. */
-static void allow_unread(struct sim *sim, struct sim_call *call)
+static void allow_unread_one(struct sim *sim, struct sim_call *call)
 {
     struct sim_intent *intent = sim_intent_get(sim, call->intent);
     bool is_open = call->state == SIM_CALL_OPEN || call->state == SIM_CALL_ANSWERED;
@@ -69,6 +69,24 @@ static void allow_unread(struct sim *sim, struct sim_call *call)
         return;
     call->is_allowed = true;
     intent->allowed_more++;
+}
+
+/* An operation counts as delivered when one of its waiters has his answer, and of one who gave up
+ * without a word it is believed that he has. */
+static void allow_unread(struct sim *sim, struct sim_call *call)
+{
+    struct sim_intent *intent = sim_intent_get(sim, call->intent);
+    allow_unread_one(sim, call);
+    if (sim->hosts[call->host].port == 0 || call->answers == 0 || intent->key[0] != '\0')
+        return;
+    for (uint32_t i = 1; i <= sim->call_count; i++) {
+        struct sim_call *other = sim_call_get(sim, i);
+        if (other->intent != call->intent || other->state != SIM_CALL_ABANDONED ||
+            other->answers == 0 || other->is_allowed)
+            continue;
+        other->is_allowed = true;
+        intent->allowed_more++;
+    }
 }
 
 void sim_host_silence(struct sim *sim, uint32_t life)
