@@ -13,7 +13,7 @@
 
 static struct sim *running;
 
-/* An assertion of the product: the seed is what the reader needs. */
+/* An assertion of the product, or worse: the seed is what the reader needs. */
 static void on_abort(int number)
 {
     (void)number;
@@ -102,6 +102,7 @@ int main(int argc, char **argv)
             return usage();
     }
     signal(SIGABRT, on_abort);
+    signal(SIGSEGV, on_abort);
     if (range != NULL)
         return run_many(range, limit_s, shows_marks);
     if (seed == NULL)

@@ -58,6 +58,8 @@ static void allow_unread(struct sim *sim, struct sim_call *call)
 static void come_back(struct sim *sim, struct sim_host *host, struct sim_call *call)
 {
     struct sim_exchange *exchange = sim_exchange_find(sim, call->exchange);
+    if (sim_door_find(sim, host->life, host->session) == NULL)
+        return; /* its end is on its way to the client, who will connect again */
     call->is_adrift = false;
     sim_mark(sim, SIM_CAME_BACK);
     if (exchange != NULL && exchange->life == host->life) {
