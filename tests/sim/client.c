@@ -11,6 +11,12 @@ static void retry_later(struct sim *sim, struct sim_intent *intent, int64_t dela
 
 /* ---- the way to the gateway ---- */
 
+bool sim_call_is_overtaken(struct sim *sim, const struct sim_call *call)
+{
+    const struct sim_intent *intent = sim_intent_get(sim, call->intent);
+    return call->state == SIM_CALL_CANCELLED && call->arrivals > 0 && intent->key[0] == '\0';
+}
+
 void sim_call_arrives(struct sim *sim, struct sim_life *life, struct sim_call *call, bool is_cancel)
 {
     if (is_cancel)

@@ -12,6 +12,8 @@ static void on_arrival(struct sim *sim, struct sim_event *event)
     if (door == NULL || door->is_closed)
         return;
     /* `b` is the call, `tag` says whether this is its cancel. */
+    if (event->b != 0 && event->tag == 0 && sim_call_is_overtaken(sim, sim_call_get(sim, event->b)))
+        return;
     if (event->b != 0)
         sim_call_arrives(sim, life, sim_call_get(sim, event->b), event->tag != 0);
     sim_door_append(door, HX_PEER_MESSAGE, 0, 0, hx_buf_span(&event->line));

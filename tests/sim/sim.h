@@ -579,6 +579,9 @@ void sim_host_silence(struct sim *sim, uint32_t life);
 void sim_host_allow_unread(struct sim *sim, uint32_t life);
 /* The call's connection is gone, and its client tries again. */
 void sim_call_lost(struct sim *sim, struct sim_call *call);
+/* Its cancel came first. What repeats requests keeps their order, except for calls with a key, to
+ * which it does no harm. */
+bool sim_call_is_overtaken(struct sim *sim, const struct sim_call *call);
 /* The gateway is given it, or its cancel. */
 void sim_call_arrives(struct sim *sim, struct sim_life *life, struct sim_call *call,
                       bool is_cancel);

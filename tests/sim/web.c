@@ -89,6 +89,11 @@ static void on_arrival(struct sim *sim, struct sim_event *event)
         sim_web_cut(sim, exchange, false);
         return;
     }
+    if (exchange->call != 0 && !exchange->is_cancel &&
+        sim_call_is_overtaken(sim, sim_call_get(sim, exchange->call))) {
+        sim_exchange_free(exchange);
+        return;
+    }
     exchange->has_arrived = true;
     if (exchange->call != 0) {
         struct sim_call *call = sim_call_get(sim, exchange->call);
