@@ -22,6 +22,7 @@ from . import (  # noqa: F401
     ops,
     raw,
     sdk,
+    sdk_http,
     self_check,
     serve,
     settings,

@@ -58,6 +58,7 @@ class Surroundings:
         self.hapax = hapax
         self.node = self.node_reason = self.python = None
         self.conformance = self.conformance_reason = None
+        self.python2x = self.go = self.go_reason = None
         self._validator = None
         self._lock = threading.Lock()
 

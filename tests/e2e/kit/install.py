@@ -27,9 +27,9 @@ def _stamp(path, names, source=SDK):
     return os.path.join(path, f".installed-{digest.hexdigest()[:16]}")
 
 
-def _run(argv, cwd):
+def _run(argv, cwd, env=None):
     done = subprocess.run(
-        argv, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        argv, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(argv)}: {done.stdout.decode('utf-8', 'replace')[-600:]}")
@@ -94,13 +94,49 @@ def unfit(package):
 
 def python(directory):
     """The interpreter of the virtual environment."""
-    path = os.path.join(directory, "venv")
-    stamp = _stamp(path, ["requirements.txt"])
+    return _venv(directory, "venv", "requirements.txt")
+
+
+def python2x(directory):
+    """That of version 2 of the Python SDK."""
+    return _venv(directory, "venv2", "requirements-2.txt")
+
+
+def _venv(directory, name, requirements):
+    path = os.path.join(directory, name)
+    stamp = _stamp(path, [requirements])
     if not os.path.exists(stamp):
         shutil.rmtree(path, ignore_errors=True)
         os.makedirs(directory, exist_ok=True)
         _run([sys.executable, "-m", "venv", path], directory)
         pip = os.path.join(path, "bin", "pip")
-        _run([pip, "install", "-q", "-r", os.path.join(SDK, "requirements.txt")], directory)
+        _run([pip, "install", "-q", "-r", os.path.join(SDK, requirements)], directory)
         open(stamp, "w", encoding="utf-8").close()
     return os.path.join(path, "bin", "python")
+
+
+def go(directory):
+    """The program of the Go SDK, client and server in one, or why there is none."""
+    if not shutil.which("go"):
+        return None, "go is not installed"
+    wanted = re.search(r"^go (\d+)\.(\d+)", open(os.path.join(SDK, "go", "go.mod")).read(), re.M)
+    done = subprocess.run(
+        ["go", "env", "GOVERSION"], stdout=subprocess.PIPE, env=_go_env(), check=True
+    )
+    have = re.match(r"go(\d+)\.(\d+)", done.stdout.decode())
+    if not have or tuple(map(int, have.groups())) < tuple(map(int, wanted.groups())):
+        return None, f"the Go SDK wants {wanted.group(0)}, this is {done.stdout.decode().strip()}"
+    path = os.path.join(directory, "go")
+    names = [os.path.join("go", name) for name in ("go.mod", "go.sum", "main.go", "server.go")]
+    stamp = _stamp(path, names)
+    if not os.path.exists(stamp):
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path)
+        argv = ["go", "build", "-o", os.path.join(path, "hapax-e2e-go"), "."]
+        _run(argv, os.path.join(SDK, "go"), _go_env())
+        open(stamp, "w", encoding="utf-8").close()
+    return os.path.join(path, "hapax-e2e-go"), None
+
+
+def _go_env():
+    return {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}

@@ -70,6 +70,10 @@ class SdkClient:
             raise Failure(f"could not connect: {answer['error']}")
         return answer["ok"]["pid"]
 
+    def forget(self):
+        """Closes what is connected, however it ends."""
+        self.answer(self.order("close"))
+
     def call(self, tool="charge", args=None, **options):
         return self.order("call", tool=tool, args=args or {}, **options)
 
@@ -90,6 +94,13 @@ class SdkClient:
         name = f"wire/client-{connection or self.connections}.jsonl"
         records = [json.loads(line) for line in self.test.lines(name)]
         return [(record["from"], json.loads(record["line"])) for record in records]
+
+    def kill(self):
+        """SIGKILL of the program, and it died of that."""
+        process = self.process
+        process.kill()
+        self.test.equal(process.wait(), -9, "how the client ended")
+        self.reader.join(10)
 
     def end(self):
         process = self.process

@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: MIT
 //
 // The official TypeScript SDK as a client, driven by lines of JSON on stdin, so that one scenario
-// written once runs with every SDK (driver.py is its twin). It adds nothing but a copy of the wire:
+// written once runs with every SDK (driver.py and go/main.go are its twins). It adds nothing but a
+// copy of the wire of stdio; that of HTTP is kept by the proxy of the test:
 //
 //   {"ref":1,"do":"connect","command":C,"args":[],"env":{},"wire":FILE}  -> {"ref":1,"ok":{"pid":N}}
+//   {"ref":1,"do":"connect","url":URL}                                   -> {"ref":1,"ok":{"version":V}}
 //   {"ref":2,"do":"call","tool":T,"args":{},"timeout_ms":N,"key":K}      -> {"ref":2,"ok":RESULT}
 //   {"ref":3,"do":"abort","of":2,"reason":"user pressed Esc"}            -> {"ref":3,"ok":{}}
 //   {"ref":4,"do":"close"}                                               -> {"ref":4,"ok":{}}
 //
 // What went wrong is {"ref":N,"error":{"kind":...,"code":...,"message":...}}.
 //
-// argv: the directory of the SDK package to use.
+// argv: the directory of the SDK package to use: one of version 1, or `client` of version 2.
 
-import { appendFileSync } from "node:fs";
+import { appendFileSync, existsSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { createInterface } from "node:readline";
 
-const sdk = (file) => import(pathToFileURL(`${process.argv[2]}/dist/esm/client/${file}`).href);
-const { Client } = await sdk("index.js");
-const { StdioClientTransport } = await sdk("stdio.js");
+const package_dir = process.argv[2];
+const is_v2 = existsSync(`${package_dir}/dist/index.mjs`);
+const sdk = (one, two) => import(pathToFileURL(`${package_dir}/dist/${is_v2 ? two : one}`).href);
+const { Client } = await sdk("esm/client/index.js", "index.mjs");
+const { StdioClientTransport } = await sdk("esm/client/stdio.js", "stdio.mjs");
+const { StreamableHTTPClientTransport } = await sdk("esm/client/streamableHttp.js", "index.mjs");
 
 class Tape {
     constructor(file) {
@@ -56,14 +61,16 @@ class TapedTransport extends StdioClientTransport {
 const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
 const aborts = new Map();
 let client;
+let transport;
 
 const verbs = {
-    async connect({ command, args, env, wire }) {
-        const params = { command, args, env, stderr: "inherit" };
-        const transport = new TapedTransport(params, new Tape(wire));
+    async connect({ command, args, env, wire, url, headers }) {
+        transport = url
+            ? new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })
+            : new TapedTransport({ command, args, env, stderr: "inherit" }, new Tape(wire));
         client = new Client({ name: "hapax-e2e", version: "1" }, { capabilities: {} });
         await client.connect(transport);
-        return { pid: transport.pid };
+        return { pid: transport.pid, version: transport.protocolVersion };
     },
     async call({ ref, tool, args, timeout_ms, key }) {
         const params = { name: tool, arguments: args };
@@ -71,7 +78,7 @@ const verbs = {
         const abort = new AbortController();
         aborts.set(ref, abort);
         const options = { timeout: timeout_ms ?? 60000, signal: abort.signal };
-        return client.callTool(params, undefined, options);
+        return is_v2 ? client.callTool(params, options) : client.callTool(params, undefined, options);
     },
     async abort({ of, reason }) {
         aborts.get(of).abort(reason);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The official Python SDK as a client, driven by lines of JSON; the verbs are those of
-driver.mjs.
+"""The official Python SDK, version 1 or 2, as a client, driven by lines of JSON; the verbs are those
+of driver.mjs. Of version 2 only HTTP, with its class Client and its defaults.
 """
 
 import asyncio
@@ -9,8 +9,18 @@ import sys
 from datetime import timedelta
 
 import mcp.client.stdio as stdio_module
-from mcp import ClientSession, McpError, StdioServerParameters
+from mcp import ClientSession, StdioServerParameters
+from mcp.client import streamable_http
 from mcp.client.stdio import stdio_client
+
+try:
+    from mcp import McpError
+
+    IS_V2 = False
+except ImportError:
+    from mcp import Client, MCPError as McpError
+
+    IS_V2 = True
 
 
 class Tape:
@@ -89,12 +99,41 @@ class Connection:
                 self.ready.set_exception(error)
 
 
+class WebConnection(Connection):
+    """The same over Streamable HTTP."""
+
+    def __init__(self, url):
+        self.url = url
+        super().__init__(None, None)
+
+    async def live(self):
+        try:
+            if IS_V2:
+                async with Client(self.url) as client:
+                    self.session = client.session
+                    await self.stay(client.protocol_version)
+            else:
+                async with streamable_http.streamable_http_client(self.url) as (read, write, _):
+                    async with ClientSession(read, write) as self.session:
+                        await self.stay((await self.session.initialize()).protocolVersion)
+        except Exception as error:
+            if not self.ready.done():
+                self.ready.set_exception(error)
+
+    async def stay(self, version):
+        self.ready.set_result(version)
+        await self.ending.wait()
+
+
 class Driver:
     def __init__(self):
         self.calls = {}
         self.connection = None
 
     async def connect(self, order):
+        if "url" in order:
+            self.connection = WebConnection(order["url"])
+            return {"version": await self.connection.ready}
         params = StdioServerParameters(
             command=order["command"], args=order["args"], env=order["env"]
         )
@@ -103,7 +142,9 @@ class Driver:
 
     async def call(self, order):
         meta = {"dev.hapax/idempotencyKey": order["key"]} if order.get("key") else None
-        timeout = timedelta(milliseconds=order.get("timeout_ms") or 60000)
+        timeout = (order.get("timeout_ms") or 60000) / 1000
+        if not IS_V2:
+            timeout = timedelta(seconds=timeout)
         result = await self.connection.session.call_tool(
             order["tool"], order["args"], timeout, meta=meta
         )

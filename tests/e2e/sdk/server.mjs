@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: MIT
 //
 // A tool server written with the official TypeScript SDK. `charge` acts first (one line, synced) and
-// only then waits: what it did is on disk whatever happens to the answer. server.py is its twin.
+// only then waits: what it did is on disk whatever happens to the answer. server.py and go/server.go
+// are its twins.
 //
-// argv: the directory of the SDK package, the directory of the test.
+// argv: the directory of the SDK package (of version 2: of `server`), the directory of the test, and
+// for Streamable HTTP `http` (no event ids) or `events` (an event store); the port is then the first
+// line of stdout. PORT in the environment names one.
 // With {"slow": true} the answer waits until the file `release` is there.
 
 import { appendFileSync, closeSync, existsSync, fsyncSync, openSync, writeSync } from "node:fs";
+import { createServer } from "node:http";
 import { randomUUID } from "node:crypto";
 import { pathToFileURL } from "node:url";
 
-const [, , package_dir, dir] = process.argv;
-const sdk = (file) => import(pathToFileURL(`${package_dir}/dist/esm/${file}`).href);
-const { Server } = await sdk("server/index.js");
-const { StdioServerTransport } = await sdk("server/stdio.js");
-const { CallToolRequestSchema, ListToolsRequestSchema } = await sdk("types.js");
+const [, , package_dir, dir, way] = process.argv;
+const is_v2 = existsSync(`${package_dir}/dist/index.mjs`);
+const load = (path) => import(pathToFileURL(path).href);
+const sdk = (one, two) => load(`${package_dir}/dist/${is_v2 ? two : one}`);
+const { Server } = await sdk("esm/server/index.js", "index.mjs");
 
 const rest = { client: Buffer.alloc(0), server: Buffer.alloc(0) };
 function tape(from, chunk) {
@@ -27,12 +31,6 @@ function tape(from, chunk) {
     }
     rest[from] = bytes;
 }
-process.stdin.on("data", (chunk) => tape("client", chunk));
-const write = process.stdout.write.bind(process.stdout);
-process.stdout.write = (chunk, ...more) => {
-    tape("server", chunk);
-    return write(chunk, ...more);
-};
 
 function effect(line) {
     const fd = openSync(`${dir}/effects`, "a");
@@ -47,25 +45,95 @@ async function released() {
     }
 }
 
-const server = new Server({ name: "charge", version: "1" }, { capabilities: { tools: {} } });
-server.setRequestHandler(ListToolsRequestSchema, async () => ({
-    tools: [
-        {
-            name: "charge",
-            description: "Charges a card once per call.",
-            inputSchema: {
-                type: "object",
-                properties: { amount: { type: "number" }, slow: { type: "boolean" } },
-            },
-        },
-    ],
-}));
-server.setRequestHandler(CallToolRequestSchema, async (request) => {
+const charge = {
+    name: "charge",
+    description: "Charges a card once per call.",
+    inputSchema: {
+        type: "object",
+        properties: { amount: { type: "number" }, slow: { type: "boolean" } },
+    },
+};
+
+async function call(request) {
     const receipt = randomUUID();
     effect({ receipt, pid: process.pid, args: request.params.arguments });
     if (request.params.arguments?.slow) await released();
     return { content: [{ type: "text", text: `receipt ${receipt}` }] };
-});
+}
+
+const types = is_v2 ? undefined : await load(`${package_dir}/dist/esm/types.js`);
+function make() {
+    const server = new Server({ name: "charge", version: "1" }, { capabilities: { tools: {} } });
+    const list = async () => ({ tools: [charge] });
+    server.setRequestHandler(is_v2 ? "tools/list" : types.ListToolsRequestSchema, list);
+    server.setRequestHandler(is_v2 ? "tools/call" : types.CallToolRequestSchema, call);
+    return server;
+}
+
+class Events {
+    constructor() {
+        this.all = [];
+        this.name = randomUUID();
+    }
+    async storeEvent(stream, message) {
+        this.all.push({ stream, message });
+        return `${this.name}.${this.all.length}`;
+    }
+    async getStreamIdForEventId(id) {
+        return this.all[Number(id.split(".")[1]) - 1]?.stream;
+    }
+    async replayEventsAfter(last, { send }) {
+        const from = Number(last.split(".")[1]);
+        const stream = this.all[from - 1]?.stream;
+        for (let at = from; at < this.all.length; at++) {
+            const event = this.all[at];
+            if (event.stream !== stream || !event.message?.jsonrpc) continue;
+            await send(`${this.name}.${at + 1}`, event.message);
+        }
+        return stream;
+    }
+}
+
+async function serve_http() {
+    const { StreamableHTTPServerTransport: One, NodeStreamableHTTPServerTransport: Two } = is_v2
+        ? await load(`${package_dir}/../node/dist/index.mjs`)
+        : await load(`${package_dir}/dist/esm/server/streamableHttp.js`);
+    const Transport = is_v2 ? Two : One;
+    const sessions = new Map();
+    const http = createServer(async (request, response) => {
+        const id = request.headers["mcp-session-id"];
+        let transport = sessions.get(id);
+        if (id && !transport) {
+            response.writeHead(404).end("Session not found");
+            return;
+        }
+        if (!transport) {
+            transport = new Transport({
+                sessionIdGenerator: randomUUID,
+                eventStore: way === "events" ? new Events() : undefined,
+                onsessioninitialized: (made) => void sessions.set(made, transport),
+            });
+            await make().connect(transport);
+        }
+        await transport.handleRequest(request, response);
+    });
+    http.listen(Number(process.env.PORT ?? 0), "127.0.0.1", () => {
+        process.stdout.write(`${http.address().port}\n`);
+    });
+    process.stdin.on("end", () => process.exit(0)).resume();
+}
+
+async function serve_stdio() {
+    const { StdioServerTransport } = await sdk("esm/server/stdio.js", "stdio.mjs");
+    process.stdin.on("data", (chunk) => tape("client", chunk));
+    const write = process.stdout.write.bind(process.stdout);
+    process.stdout.write = (chunk, ...more) => {
+        tape("server", chunk);
+        return write(chunk, ...more);
+    };
+    process.stdin.on("end", () => process.exit(0));
+    await make().connect(new StdioServerTransport());
+}
+
 appendFileSync(`${dir}/starts`, `${process.pid}\n`);
-process.stdin.on("end", () => process.exit(0));
-await server.connect(new StdioServerTransport());
+await (way ? serve_http() : serve_stdio());

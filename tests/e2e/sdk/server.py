@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""The twin of server.mjs, written with the official Python SDK: acts, syncs, and only then waits.
+"""The twin of server.mjs, written with the official Python SDK, version 1 or 2: acts, syncs, and
+only then waits.
 """
 
 import io
 import json
 import os
 import sys
+import threading
 import uuid
 
 import anyio
-import mcp.types as types
 from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 
 DIR = sys.argv[1]
+WAY = sys.argv[2] if len(sys.argv) > 2 else "stdio"
+IS_V2 = not hasattr(Server, "list_tools")
+if IS_V2:
+    import mcp_types as types
+else:
+    import mcp.types as types
 
 
 class Taped(io.RawIOBase):
@@ -52,22 +58,17 @@ class Taped(io.RawIOBase):
         return count
 
 
-server = Server("charge", version="1")
-
-
-@server.list_tools()
-async def list_tools():
+def tools():
     schema = {
         "type": "object",
         "properties": {"amount": {"type": "number"}, "slow": {"type": "boolean"}},
     }
-    return [
-        types.Tool(name="charge", description="Charges a card once per call.", inputSchema=schema)
-    ]
+    name = "input_schema" if IS_V2 else "inputSchema"
+    text = "Charges a card once per call."
+    return [types.Tool(name="charge", description=text, **{name: schema})]
 
 
-@server.call_tool()
-async def call_tool(name, arguments):
+async def charge(arguments):
     receipt = str(uuid.uuid4())
     line = json.dumps({"receipt": receipt, "pid": os.getpid(), "args": arguments}) + "\n"
     fd = os.open(f"{DIR}/effects", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -81,13 +82,91 @@ async def call_tool(name, arguments):
     return [types.TextContent(type="text", text=f"receipt {receipt}")]
 
 
-async def main():
+def make():
+    if IS_V2:
+
+        async def on_list(_, __):
+            return types.ListToolsResult(tools=tools())
+
+        async def on_call(_, params):
+            return types.CallToolResult(content=await charge(params.arguments or {}))
+
+        return Server("charge", version="1", on_list_tools=on_list, on_call_tool=on_call)
+    server = Server("charge", version="1")
+
+    @server.list_tools()
+    async def list_tools():
+        return tools()
+
+    @server.call_tool()
+    async def call_tool(_, arguments):
+        return await charge(arguments)
+
+    return server
+
+
+async def serve_stdio():
+    from mcp.server.stdio import stdio_server
+
+    server = make()
     stdin = io.TextIOWrapper(io.BufferedReader(Taped(0, "client")), encoding="utf-8")
     stdout = io.TextIOWrapper(io.BufferedWriter(Taped(1, "server")), encoding="utf-8")
     async with stdio_server(anyio.wrap_file(stdin), anyio.wrap_file(stdout)) as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
 
+def event_store():
+    from mcp.server.streamable_http import EventMessage, EventStore
+
+    class Events(EventStore):
+        def __init__(self):
+            self.all, self.name = [], str(uuid.uuid4())
+
+        async def store_event(self, stream_id, message):
+            self.all.append((stream_id, message))
+            return f"{self.name}.{len(self.all)}"
+
+        async def replay_events_after(self, last_event_id, send_callback):
+            begin = int(last_event_id.split(".")[1])
+            stream = self.all[begin - 1][0]
+            for number, (one, message) in enumerate(self.all[begin:], begin + 1):
+                if one == stream and message is not None:
+                    await send_callback(EventMessage(message, f"{self.name}.{number}"))
+            return stream
+
+    return Events()
+
+
+async def serve_http():
+    import socket
+
+    import uvicorn
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", int(os.environ.get("PORT", "0"))))
+    manager = StreamableHTTPSessionManager(
+        make(), event_store=event_store() if WAY == "events" else None
+    )
+
+    async def app(scope, receive, send):
+        if scope["type"] == "http":
+            await manager.handle_request(scope, receive, send)
+
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+
+    def end_with_stdin():
+        sys.stdin.read()
+        os._exit(0)
+
+    threading.Thread(target=end_with_stdin, daemon=True).start()
+    async with manager.run():
+        listener.listen(1024)
+        print(listener.getsockname()[1], flush=True)
+        await server.serve(sockets=[listener])
+
+
 with open(f"{DIR}/starts", "a", encoding="utf-8") as starts:
     starts.write(f"{os.getpid()}\n")
-anyio.run(main)
+anyio.run(serve_stdio if WAY == "stdio" else serve_http)
