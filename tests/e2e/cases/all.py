@@ -6,6 +6,7 @@ from . import (  # noqa: F401
     config,
     conformance,
     crash,
+    cut,
     field_approval,
     field_children,
     field_data,
