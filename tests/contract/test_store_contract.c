@@ -744,41 +744,6 @@ static void what_left_the_hands_of_its_owner_ends_with_its_transport(void **stat
     assert_true(is_gone);
 }
 
-/* Exchanges over HTTP die with their process, and carry its name: also when somebody else has taken
- * the operation over since. */
-static void a_transport_that_is_its_process_ends_with_it(void **state)
-{
-    struct world *world = *state;
-    struct hx_store *a = world_open(world, 0);
-    struct hx_store *b = world_open(world, 1);
-    struct hx_record record = world_record(world, 0, 1);
-    struct hx_id self = a->ops->owner(a);
-    bool is_gone, is_current;
-    hx_id_format(&self, record.attempt.transport);
-    must_insert(a, &record);
-    struct hx_record left = record;
-    left.state = HX_OP_UNKNOWN;
-    left.fence++;
-    struct hx_store_request *request = world_update(a, &left, record.fence);
-    assert_result(request, HX_STORE_DONE);
-    free_request(request);
-    assert_int_equal(fact_of(b, &record, &is_gone, &is_current), HX_OWNER_ALIVE);
-    assert_false(is_gone);
-    assert_int_equal(fact_of(a, &record, &is_gone, &is_current), HX_OWNER_MINE);
-    assert_false(is_gone);
-    world_kill(world, 0);
-    assert_int_equal(fact_of(b, &record, &is_gone, &is_current), HX_OWNER_DEAD);
-    assert_true(is_gone);
-    struct hx_record taken = left;
-    taken.owner = b->ops->owner(b);
-    taken.fence++;
-    request = world_update(b, &taken, left.fence);
-    assert_result(request, HX_STORE_DONE);
-    free_request(request);
-    assert_int_equal(fact_of(b, &record, &is_gone, &is_current), HX_OWNER_MINE);
-    assert_true(is_gone);
-}
-
 static void another_boot_ends_everything(void **state)
 {
     struct world *world = *state;
@@ -925,7 +890,6 @@ int main(void)
         BOTH(notes_are_taken),
         BOTH(owners_are_judged),
         BOTH(what_left_the_hands_of_its_owner_ends_with_its_transport),
-        BOTH(a_transport_that_is_its_process_ends_with_it),
         BOTH(another_boot_ends_everything),
         BOTH(spool_is_applied_before_judgement),
         BOTH(own_spool_is_committed_in_the_end),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A claim that asks for its mark too, in both stores: what is written, and what is told.
+ * What a claim writes besides the intent, in both stores: its mark, when it asks for that too, and
+ * the name of what is to carry it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,6 +64,48 @@ static void no_mark_without_a_wish(void **state)
     hx_store_request_free(request);
 }
 
+static void expect(struct hx_store *store, const struct hx_record *record,
+                   enum hx_owner_fact owner_fact, bool is_sender_gone)
+{
+    struct hx_store_request *request = world_find_id(store, &record->id);
+    assert_int_equal(request->record_count, 1);
+    assert_int_equal(request->records[0].owner_fact, owner_fact);
+    assert_int_equal(request->records[0].is_sender_gone, is_sender_gone);
+    hx_store_request_free(request);
+}
+
+static void must(struct hx_store_request *request)
+{
+    assert_int_equal(request->result, HX_STORE_DONE);
+    hx_store_request_free(request);
+}
+
+/* Exchanges over HTTP die with their process, and carry its name: also when somebody else has taken
+ * the operation over since. */
+static void a_transport_that_is_its_process_ends_with_it(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *a = world_open(world, 0);
+    struct hx_store *b = world_open(world, 1);
+    struct hx_record record = world_record(world, 0, 1);
+    struct hx_id self = a->ops->owner(a);
+    hx_id_format(&self, record.attempt.transport);
+    must(world_insert(a, &record));
+    struct hx_record left = record;
+    left.state = HX_OP_UNKNOWN;
+    left.fence++;
+    must(world_update(a, &left, record.fence));
+    expect(b, &record, HX_OWNER_ALIVE, false);
+    expect(a, &record, HX_OWNER_MINE, false);
+    world_kill(world, 0);
+    expect(b, &record, HX_OWNER_DEAD, true);
+    struct hx_record taken = left;
+    taken.owner = b->ops->owner(b);
+    taken.fence++;
+    must(world_update(b, &taken, left.fence));
+    expect(b, &record, HX_OWNER_MINE, true);
+}
+
 static int setup_memory(void **state)
 {
     *state = world_new(WORLD_MEMORY);
@@ -88,6 +131,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_claim_may_be_marked_in_one_go, setup_sqlite, teardown),
         cmocka_unit_test_setup_teardown(no_mark_without_a_wish, setup_memory, teardown),
         cmocka_unit_test_setup_teardown(no_mark_without_a_wish, setup_sqlite, teardown),
+        cmocka_unit_test_setup_teardown(a_transport_that_is_its_process_ends_with_it, setup_memory,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_transport_that_is_its_process_ends_with_it, setup_sqlite,
+                                        teardown),
     };
     return cmocka_run_group_tests_name("store marks", tests, NULL, NULL);
 }

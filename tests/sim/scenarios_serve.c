@@ -278,7 +278,8 @@ static void a_question_goes_with_the_session_of_whom_it_was_asked(void **state)
     end(sim);
 }
 
-/* Seeds 132, 667 and others: whoever could say what became of an answer is gone with its session. */
+/* Seeds 132, 667 and others: whoever could say what became of an answer is gone with its session.
+ */
 static void an_answer_of_a_session_that_is_over_gets_a_fate(void **state)
 {
     (void)state;
