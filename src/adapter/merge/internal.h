@@ -166,7 +166,8 @@ struct request {
     /* LIST */
     enum list_kind list;
     bool is_probe;
-    struct part *parts; /* owned */
+    struct hx_loop_timer *list_limit; /* owned; NULL without a loop */
+    struct part *parts;               /* owned */
     size_t part_count;
     size_t bytes;
     uint32_t items;

@@ -52,6 +52,8 @@ void list_free_parts(struct request *request)
     for (size_t i = 0; i < request->part_count; i++)
         part_clear(&request->parts[i]);
     request->part_count = 0;
+    hx_loop_timer_free(request->list_limit);
+    request->list_limit = NULL;
     hx_free(request->parts);
     request->parts = NULL;
 }
@@ -101,6 +103,33 @@ static void ask_page(struct request *request, struct part *part, struct hx_span 
     hx_buf_fini(&line);
 }
 
+static struct part *part_of(struct request *request, const struct leg *leg)
+{
+    for (size_t i = 0; i < request->part_count; i++) {
+        if (request->parts[i].leg == leg)
+            return &request->parts[i];
+    }
+    hx_assert(false);
+    return NULL;
+}
+
+/* Who is silent is left out, as who could not be started is; what comes late is not read. */
+static void on_list_limit(void *arg)
+{
+    struct request *request = arg;
+    struct merge *merge = request->merge;
+
+    while (!hx_list_is_empty(&request->tickets)) {
+        struct ticket *ticket =
+            hx_container_of(hx_list_first(&request->tickets), struct ticket, node);
+        struct part *part = part_of(request, ticket->leg);
+        ticket_free(ticket);
+        part_fails(request, part, HX_SPAN_LIT("It does not answer."));
+    }
+    list_finish(request);
+    merge_rest(merge);
+}
+
 void list_begin(struct request *request, enum list_kind kind, struct leg *only)
 {
     struct merge *merge = request->merge;
@@ -122,8 +151,14 @@ void list_begin(struct request *request, enum list_kind kind, struct leg *only)
         ask_page(request, &request->parts[i], HX_SPAN_NONE);
     for (size_t i = 0; i < merge->leg_count && !request->is_own; i++)
         leg_probe(&merge->legs[i]);
-    if (hx_list_is_empty(&request->tickets))
+    if (hx_list_is_empty(&request->tickets)) {
         list_finish(request);
+        return;
+    }
+    if (merge->options.loop != NULL && !request->is_probe) {
+        request->list_limit = hx_loop_timer_new(merge->options.loop, on_list_limit, request);
+        hx_loop_timer_set(request->list_limit, merge->options.list_wait_ms);
+    }
 }
 
 void leg_probe(struct leg *leg)
@@ -229,16 +264,6 @@ static void take_error(struct request *request, struct part *part, const struct 
         (void)hx_buf_append_span(&request->error, msg->error);
     if (error.has_code && error.code == MERGE_UNAVAILABLE && !leg_is_over(part->leg))
         leg_is_missing(part->leg, text);
-}
-
-static struct part *part_of(struct request *request, const struct leg *leg)
-{
-    for (size_t i = 0; i < request->part_count; i++) {
-        if (request->parts[i].leg == leg)
-            return &request->parts[i];
-    }
-    hx_assert(false);
-    return NULL;
 }
 
 void list_answered(struct ticket *ticket, struct hx_buf *line)

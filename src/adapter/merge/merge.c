@@ -13,6 +13,7 @@ struct hx_merge_options hx_merge_defaults(void)
     return (struct hx_merge_options){
         .version = HX_SPAN_LIT("0"),
         .start_wait_ms = 20 * 1000,
+        .list_wait_ms = 10 * 1000,
         .message_max_bytes = (size_t)64 << 20,
         .requests_max = 1024,
         .request_bytes_max = (size_t)64 << 20,

@@ -58,9 +58,10 @@ struct hx_merge_options {
     struct hx_list *leg_inbox;   /* where events of legs go */
     struct hx_list *outer_inbox; /* where events of the outer downstream are to come from */
     struct hx_rand *rand;
-    struct hx_loop *loop;   /* NULL: a server that starts slowly is waited for without a limit */
+    struct hx_loop *loop;   /* NULL: a slow server is waited for without a limit */
     struct hx_span version; /* of this program; borrowed for as long as the merge */
     int64_t start_wait_ms;
+    int64_t list_wait_ms; /* for the lists of all servers; who is silent is left out */
     size_t message_max_bytes;
     uint32_t requests_max;    /* open at a time */
     size_t request_bytes_max; /* of their messages, while they are kept here */

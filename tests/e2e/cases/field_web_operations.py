@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Field cases, groups F, H, I and L over HTTP: what operators are shown, and what nobody is shown."""
+"""Field cases, groups F, H, I and L over HTTP: what operators are shown, and what nobody is shown.
+"""
 
 import json
 import os
@@ -62,8 +63,9 @@ def upstream_gone(t, w):
 @case("078_one_upstream_of_two_is_gone")
 def one_of_two(t, w):
     """A program that cannot be started leaves the other upstream served, and the gateway ready."""
-    dies = upstream(t, "dies", {"start": [{"exit": 3}]})
-    running = Serve(t, [], config=write_config(t, [dies, upstream_of(t, "lives")]))
+    dies = upstream_of(t, "dies", {"start": [{"exit": 3}]})
+    lives = upstream_of(t, "lives", QUICK)
+    running = Serve(t, [], config=write_config(t, [dies, lives]))
     asked = WebClient(running, "/mcp/dies")
     begun = {
         "protocolVersion": asked.version,
@@ -77,21 +79,17 @@ def one_of_two(t, w):
     t.true("receipt" in str(running.client(path="/mcp/lives").call().result()), "the other one")
 
 
-def upstream_of(t, name):
+def upstream_of(t, name, script, more=""):
     """An upstream with a script file of its own: `upstream` keeps one for all."""
-    path = t.path("script.json")
-    with open(path, encoding="utf-8") as file:
-        before = file.read()
-    entry = upstream(t, name, QUICK)
-    os.rename(path, t.path(f"script-{name}.json"))
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(before)
-    return entry.replace(path, t.path(f"script-{name}.json"))
+    entry = upstream(t, name, script, more)
+    os.rename(t.path("script.json"), t.path(f"script-{name}.json"))
+    return entry.replace("script.json", f"script-{name}.json")
 
 
 @case("104_noise_is_counted_by_server")
 def noise_counted(t, w):
-    """Lines on a child's stdout that are no messages: counted in the metrics by the server's name."""
+    """Lines on a child's stdout that are no messages: counted in the metrics by the server's name.
+    """
     noisy = {
         "tools": {"charge": {"runs": [[{"noise": ["{not json", "", "hello"]}, {"text": "ok"}]]}}
     }
@@ -206,3 +204,34 @@ def principals(t, w):
     t.equal(
         [(op["principal"], op["execution"]) for op in dead], [("bob", "unknown")], "the dead one"
     )
+
+
+MUTE = {"initialize": [{"wait": "never"}]}
+MUTE_LISTS = {"list": [{"wait": "never"}]}
+
+
+@case("063_one_mute_upstream_of_three")
+def one_mute(t, w):
+    """The merged list without the one that says nothing, within its deadline, and a log line that
+    names it; the others are called meanwhile. Once it speaks at the handshake only, once not at
+    all: whoever waits for everybody would never answer."""
+    for what, script in (("handshake", MUTE), ("list", MUTE_LISTS)):
+        log = t.path(f"log-{what}")
+        mute = upstream_of(t, "mute", script, "    start_timeout: 2s\n")
+        config = write_config(
+            t,
+            [mute, upstream_of(t, "bank", QUICK), upstream_of(t, "mail", QUICK)],
+            more=f"log_file: {log}\n",
+        )
+        running = Serve(t, [], config=config, ledger=t.path(f"ledger-{what}"))
+        begin = t.clock()
+        client = running.client()
+        listed = client.request("tools/list").result()["tools"]
+        t.equal(sorted(tool["name"] for tool in listed), ["bank_charge", "mail_charge"], what)
+        t.true(t.clock() - begin < 12 + SOON, f"{what}: it took {t.clock() - begin:.1f} s")
+        for tool in ("bank_charge", "mail_charge"):
+            t.true("receipt" in str(client.call(tool, {"at": what}).result()), f"{what}: {tool}")
+        with open(log, encoding="utf-8") as file:
+            lines = [line for line in file if "mute" in line]
+        t.true(lines, f"{what}: a line of the log names it")
+        running.end()
