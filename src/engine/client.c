@@ -93,7 +93,16 @@ static void take_call(struct hx_session *session, const struct hx_rpc_msg *msg, 
             HX_SPAN_LIT("{\"retry_safe\":true}"));
         return;
     }
-    struct hx_tool *tool = hx_tool_get(session->link->server, call.name.text);
+    struct hx_tool *tool = hx_tool_called(session->link->server, call.name.text);
+    if (tool == NULL) {
+        hx_reply_error(hx_request_new(session, HX_REQUEST_PASS, msg, line, batch),
+                       HX_RPC_INVALID_PARAMS,
+                       HX_SPAN_LIT("Refused, nothing was sent: this tool is not one that the "
+                                   "server lists, and too many others have been named, or its "
+                                   "name is too long. List the tools and call one of them."),
+                       HX_SPAN_LIT("{\"retry_safe\":true}"));
+        return;
+    }
     if (hx_tool_class_of(session->link, tool) == HX_CLASS_READ_ONLY) {
         struct hx_request *request = hx_request_new(session, HX_REQUEST_PASS, msg, line, batch);
         request->may_resend = true;

@@ -285,15 +285,16 @@ void hx_delivery_front_gone(struct hx_session *session)
 
 void hx_delivery_forget_old(struct hx_gateway *gateway)
 {
-    struct hx_list *node;
-    while ((node = hx_list_first(&gateway->deliveries)) != NULL) {
+    /* One that a client is slow to read does not keep all the later ones. */
+    hx_list_for_each_safe (node, &gateway->deliveries) {
         struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, node);
         bool is_old = hx_mono_since_ms(gateway->now.mono, note->sent) > REMEMBERED_MS ||
                       gateway->delivery_count > REMEMBERED_MAX;
         bool is_settled = note->wanted != HX_RECEIPT_OPEN && note->stored == note->wanted;
-        if (!is_old || !is_settled || note->open_count > 0)
+        if (!is_old)
             break;
-        hx_delivery_free(gateway, note);
+        if (is_settled && note->open_count == 0)
+            hx_delivery_free(gateway, note);
     }
 }
 

@@ -219,14 +219,20 @@ static void apply_back_pressure(struct hx_link *link)
 static void look_at_stirred(struct hx_gateway *gateway)
 {
     struct hx_list *node;
+    struct hx_list later;
+    hx_list_init(&later);
     while ((node = hx_list_take_first(&gateway->stirred)) != NULL) {
         struct hx_link *link = hx_container_of(node, struct hx_link, stir_node);
         apply_back_pressure(link);
         hx_link_finish_when_idle(link);
-        bool is_over = link->is_leaving && link->state == HX_LINK_DOWN;
-        if (is_over && hx_list_is_empty(gateway->ports.upstream_inbox))
+        if (!link->is_leaving || !hx_link_is_silent(link))
+            continue;
+        if (hx_list_is_empty(gateway->ports.upstream_inbox))
             hx_link_free(link);
+        else if (hx_list_is_empty(&link->stir_node))
+            hx_list_append(&later, &link->stir_node); /* something may speak of it yet */
     }
+    hx_list_splice(&gateway->stirred, &later);
 }
 
 static void free_what_is_over(struct hx_gateway *gateway)
@@ -254,7 +260,7 @@ static bool is_leaving(const struct hx_gateway *gateway)
     if (!gateway->is_draining && !is_input_over(gateway))
         return false;
     hx_list_for_each (node, &gateway->links) {
-        if (hx_container_of(node, struct hx_link, node)->state != HX_LINK_DOWN)
+        if (!hx_link_is_silent(hx_container_of(node, struct hx_link, node)))
             return false;
     }
     return true;

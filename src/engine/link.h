@@ -163,6 +163,10 @@ void hx_link_join(struct hx_link *link, struct hx_session *session);
 void hx_link_part(struct hx_session *session);
 /* Looks at it at the end of the turn: may it end, must its server be held? */
 void hx_link_stir(struct hx_link *link);
+/* A shared one that nobody speaks over is kept for a while from now on. */
+void hx_link_linger(struct hx_link *link);
+/* No outcome can come over it as it is. */
+bool hx_link_is_silent(const struct hx_link *link);
 /* No attempt begins over it any more. */
 bool hx_link_is_closing(const struct hx_link *link);
 /* Stops it if it is leaving and nothing needs it any more. */
@@ -253,6 +257,9 @@ void hx_outcome_reconstructed(struct hx_work *work, struct hx_buf *result);
 void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event);
 
 /* tools.c: what we know of the server's tools. */
+/* By a name that a client made up, perhaps; NULL when too many have been named. */
+struct hx_tool *hx_tool_called(struct hx_server *server, struct hx_span name);
+/* By a name that the server or the ledger knows. */
 struct hx_tool *hx_tool_get(struct hx_server *server, struct hx_span name);
 enum hx_tool_class hx_tool_class_of(const struct hx_link *link, const struct hx_tool *tool);
 /* What the server said of its tools may not hold any more. */

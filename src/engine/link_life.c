@@ -46,11 +46,13 @@ struct hx_link *hx_link_new(struct hx_server *server)
 
 void hx_link_free(struct hx_link *link)
 {
+    hx_link_fail_waiting(link);
     hx_list_for_each_safe (node, &link->works) {
         /* It is given another one when it next needs one. */
         hx_list_unlink(node);
         hx_container_of(node, struct hx_work, link_node)->link = NULL;
     }
+    hx_asks_of_server_gone(link);
     hx_list_for_each_safe (node, &link->waiting_notices)
         hx_notice_free(hx_container_of(node, struct hx_notice, node));
     hx_list_for_each_safe (node, &link->route_list)
@@ -117,19 +119,23 @@ void hx_link_join(struct hx_link *link, struct hx_session *session)
     hx_timer_disarm(&link->gateway->timers, &link->linger);
 }
 
-void hx_link_part(struct hx_session *session)
+void hx_link_linger(struct hx_link *link)
 {
     const int64_t linger_ms = 60 * 1000;
+    if (link->share.len > 0 && hx_list_is_empty(&link->sessions))
+        hx_timer_arm(&link->gateway->timers, &link->linger,
+                     hx_mono_after(link->gateway->now.mono, linger_ms));
+}
+
+void hx_link_part(struct hx_session *session)
+{
     struct hx_link *link = session->link;
     hx_list_unlink(&session->link_node);
     session->link = NULL;
     if (!hx_list_is_empty(&link->sessions))
         return;
-    if (link->share.len > 0)
-        hx_timer_arm(&link->gateway->timers, &link->linger,
-                     hx_mono_after(link->gateway->now.mono, linger_ms));
-    else
-        link->is_leaving = true;
+    hx_link_linger(link);
+    link->is_leaving = link->share.len == 0;
     hx_link_stir(link);
 }
 
@@ -137,6 +143,19 @@ void hx_link_stir(struct hx_link *link)
 {
     if (link != NULL && hx_list_is_empty(&link->stir_node))
         hx_list_append(&link->gateway->stirred, &link->stir_node);
+}
+
+bool hx_link_is_silent(const struct hx_link *link)
+{
+    if (link->state != HX_LINK_DOWN)
+        return false;
+    /* A server that forgot its session may still answer what is in flight in it. */
+    hx_list_for_each (node, &link->works) {
+        const struct hx_work *work = hx_container_of(node, struct hx_work, link_node);
+        if (hx_work_has_attempt(work) && work->route != NULL)
+            return false;
+    }
+    return true;
 }
 
 bool hx_link_is_closing(const struct hx_link *link)

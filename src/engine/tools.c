@@ -2,10 +2,13 @@
 /*
  * What we know of the server's tools: the operator's rules, and the hints that the server lists.
  *
- * Names come from clients too, so that there may be any number of them: the hints are kept per link
- * and only for what a server has listed, and they go with it.
+ * Names come from clients too, who may make up any number of them: what they named is bounded, with
+ * room left for what a server lists. The hints are kept per link and only for what its server has
+ * listed, and they go with it.
  */
 #include "engine/internal.h"
+
+enum { CALLED_MAX = 4096, LISTED_MAX = 64 * 1024, NAME_MAX_BYTES = 1024 };
 
 struct hx_tool *hx_tool_get(struct hx_server *server, struct hx_span name)
 {
@@ -17,6 +20,13 @@ struct hx_tool *hx_tool_get(struct hx_server *server, struct hx_span name)
     server->options.rules_for(server->options.context, hx_span(tool->name, name.len), &tool->rules);
     hx_map_insert(&server->tools, &tool->node, hx_span(tool->name, name.len));
     return tool;
+}
+
+struct hx_tool *hx_tool_called(struct hx_server *server, struct hx_span name)
+{
+    bool is_known = hx_map_find(&server->tools, name) != NULL;
+    bool is_refused = server->tools.count >= CALLED_MAX || name.len > NAME_MAX_BYTES;
+    return is_known || !is_refused ? hx_tool_get(server, name) : NULL;
 }
 
 static struct hx_hint *find_hint(const struct hx_link *link, const struct hx_tool *tool)
@@ -56,6 +66,8 @@ void hx_tools_learn(struct hx_link *link, struct hx_span result)
         return;
     struct hx_mcp_tool listed;
     while (hx_mcp_tools_next(&tools, &gateway->arena, &listed) == 1) {
+        if (link->server->tools.count >= LISTED_MAX)
+            return;
         struct hx_tool *tool = hx_tool_get(link->server, listed.name);
         struct hx_hint *hint = find_hint(link, tool);
         if (hint == NULL) {

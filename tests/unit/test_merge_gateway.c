@@ -29,6 +29,7 @@ struct toy {
     uint32_t generation;
     bool is_broken; /* it cannot be started */
     bool is_silent; /* calls are not answered until it is told so */
+    bool is_freed;
     unsigned calls; /* effects */
     unsigned cancels;
     struct hx_buf owed; /* an answer that is not given yet */
@@ -128,6 +129,21 @@ static const struct hx_upstream_ops toy_ops = {.start = toy_start,
                                                .hold = toy_hold,
                                                .transport_name = toy_name};
 
+static void toy_drop(struct hx_upstream *upstream, uint64_t tag)
+{
+    (void)upstream;
+    (void)tag;
+}
+
+/* One behind a transport with exchanges. */
+static const struct hx_upstream_ops remote_toy_ops = {.start = toy_start,
+                                                      .send = toy_send,
+                                                      .stop = toy_stop,
+                                                      .kill = toy_stop,
+                                                      .hold = toy_hold,
+                                                      .drop = toy_drop,
+                                                      .transport_name = toy_name};
+
 /* --- the world --- */
 
 struct world {
@@ -188,8 +204,9 @@ static struct hx_upstream *make_upstream(void *context)
 
 static void free_upstream(void *context, struct hx_upstream *upstream)
 {
-    (void)context;
-    (void)upstream;
+    struct toy *toy = context;
+    assert_ptr_equal(upstream, &toy->upstream);
+    toy->is_freed = true;
 }
 
 static void tell(void *context, enum hx_tell grade, const char *event, const char *pairs)
@@ -473,6 +490,29 @@ static void test_the_end_of_a_session(void **state)
     world_fini(&world);
 }
 
+/* Its server forgot the session in mid-call and its client has left: the answer that still comes is
+ * the outcome all the same, so the link is there to hear it. */
+static void test_the_end_of_a_forgotten_session(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, true, false);
+    world.toys[1].upstream.ops = &remote_toy_ops;
+    world.toys[1].is_silent = true;
+    begin(&world, true);
+    says(&world, 3, PAY("5", "web_pay"));
+    event(&world, HX_PEER_ENDED, 0, 0, "");
+    toy_tell(&world.toys[1], HX_PEER_SESSION_LOST, 0);
+    turn(&world);
+    assert_false(world.toys[1].is_freed);
+    toy_answers(&world.toys[1], hx_buf_span(&world.toys[1].owed));
+    turn(&world);
+    assert_true(world.toys[1].is_freed);
+    assert_int_equal(hx_memory_ledger_row(world.ledger, 0)->state, HX_OP_SUCCEEDED);
+    world_fini(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -481,6 +521,7 @@ int main(void)
         cmocka_unit_test(test_equal_names_are_different_tools),
         cmocka_unit_test(test_a_server_comes_back),
         cmocka_unit_test(test_the_end_of_a_session),
+        cmocka_unit_test(test_the_end_of_a_forgotten_session),
     };
     return cmocka_run_group_tests_name("merge_gateway", tests, NULL, NULL);
 }
