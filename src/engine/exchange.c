@@ -42,19 +42,20 @@ static void greeting_failed(struct hx_link *link)
     hx_link_unreachable(link);
 }
 
-/* Its route was for the search of a lost outcome, not for an attempt. */
-static bool is_search(const struct hx_work *work)
+/* It was for the search of a lost outcome, not for an attempt. A stream that was taken up has a
+ * route of the attempt's kind. */
+static bool is_search(const struct hx_route_end *end)
 {
-    return hx_ladder_has_route(work) ||
-           (work->search == HX_SEARCH_PROBING && !hx_work_has_attempt(work));
+    return end->work != NULL && (end->kind == HX_ROUTE_QUERY || end->kind == HX_ROUTE_PROBE ||
+                                 hx_ladder_has_route(end->work));
 }
 
-static void search_failed(struct hx_work *work)
+static void search_failed(const struct hx_route_end *end)
 {
-    if (work->search == HX_SEARCH_PROBING)
-        hx_probe_failed(work);
+    if (end->kind == HX_ROUTE_PROBE)
+        hx_probe_failed(end->work);
     else
-        hx_ladder_over(work);
+        hx_ladder_over(end->work);
 }
 
 void hx_exchange_not_sent(struct hx_link *link, const struct hx_peer_event *event)
@@ -66,8 +67,8 @@ void hx_exchange_not_sent(struct hx_link *link, const struct hx_peer_event *even
     struct hx_route_end end = hx_route_take(route);
     if (end.kind == HX_ROUTE_HANDSHAKE)
         greeting_failed(link);
-    else if (end.work != NULL && is_search(end.work))
-        search_failed(end.work);
+    else if (is_search(&end))
+        search_failed(&end);
     else if (end.work != NULL && end.work->has_polled)
         hx_work_lost(end.work, HX_REASON_TRANSPORT_LOST, true); /* an earlier one had left */
     else if (end.work != NULL)
@@ -84,9 +85,8 @@ void hx_exchange_answer_lost(struct hx_link *link, const struct hx_peer_event *e
         return;
     struct hx_route_end end = hx_route_take(route);
     bool is_unreadable = event->loss == HX_PEER_LOSS_UNREADABLE;
-    bool is_listening = end.work != NULL && is_search(end.work);
     /* The transport has tried by itself to take the stream up, as long as there was one. */
-    if (end.work != NULL && !is_listening && event->loss != HX_PEER_LOSS_STOPPED)
+    if (end.work != NULL && !hx_ladder_is_climbed(end.work) && event->loss != HX_PEER_LOSS_STOPPED)
         end.work->search = HX_SEARCH_OVER;
     if (end.kind == HX_ROUTE_HANDSHAKE)
         greeting_failed(link);
@@ -139,8 +139,8 @@ void hx_exchange_rejected(struct hx_link *link, const struct hx_peer_event *even
     bool is_session_lost = event->status == STATUS_NOT_FOUND;
     if (end.kind == HX_ROUTE_HANDSHAKE)
         greeting_failed(link);
-    else if (end.work != NULL && is_search(end.work))
-        search_failed(end.work);
+    else if (is_search(&end))
+        search_failed(&end);
     else if (end.work != NULL)
         work_rejected(end.work, event);
     else if (end.request != NULL && is_session_lost && !end.request->was_resent) {

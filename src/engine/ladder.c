@@ -62,6 +62,7 @@ void hx_ladder_over(struct hx_work *work)
 
 void hx_ladder_leave(struct hx_work *work)
 {
+    hx_probe_end(work);
     struct hx_route *route = work->route;
     if (work->search == HX_SEARCH_STARTING)
         work->search = HX_SEARCH_OVER;

@@ -13,7 +13,7 @@
 #include "json/template.h"
 
 /* Operations of which one process looks after at the same time; others wait for their turn. */
-enum { PROBES_MAX = 256, TEXT_MAX = 1 << 20, SOON_MS = 1000 };
+enum { PROBES_MAX = 256, TEXT_MAX = 1 << 20, SOON_MS = 1000, ANSWER_MS = 60 * 1000 };
 
 static const struct hx_probe *probe_of(const struct hx_work *work)
 {
@@ -44,10 +44,30 @@ bool hx_probe_begin(struct hx_work *work)
     return true;
 }
 
+/* A probe that is under way is not listened to any more: it only reads, so nothing is lost. */
+static void drop_probe(struct hx_work *work)
+{
+    struct hx_route *route = work->route;
+    if (route == NULL || route->kind != HX_ROUTE_PROBE)
+        return;
+    struct hx_link *link = route->link;
+    uint64_t tag = route->id;
+    if (hx_link_has_exchanges(link)) {
+        hx_route_free(route);
+        link->upstream->ops->drop(link->upstream, tag);
+        hx_link_stir(link);
+        return;
+    }
+    route->kind = HX_ROUTE_QUIET;
+    route->work = NULL;
+    work->route = NULL;
+}
+
 void hx_probe_end(struct hx_work *work)
 {
     if (work->search != HX_SEARCH_PROBING)
         return;
+    drop_probe(work);
     work->search = HX_SEARCH_OVER;
     work->gateway->probe_count--;
     hx_timer_disarm(&work->gateway->timers, &work->probe);
@@ -58,6 +78,7 @@ void hx_probe_end(struct hx_work *work)
 struct places {
     const struct hx_record *record;
     struct hx_json_tape *tape; /* the call's arguments */
+    struct hx_arena *arena;
     bool has_arguments;
     char text[HX_ID_TEXT_SIZE + 2];
     struct hx_buf key; /* as JSON */
@@ -86,12 +107,32 @@ static struct hx_span place_value(void *context, struct hx_span name)
     return hx_json_raw(places->tape, hx_json_pointer_find(places->tape, 0, name));
 }
 
+/* The same in plain characters: a result's text is read, and its escapes are not those of the
+ * arguments. */
+static struct hx_span place_text(void *context, struct hx_span name)
+{
+    struct places *places = context;
+    struct hx_span plain = place_value(context, name);
+    if (hx_span_eq_cstr(name, "key"))
+        return places->record->key;
+    if (hx_span_eq_cstr(name, "effect_key") || hx_span_eq_cstr(name, "operation"))
+        return hx_span(plain.ptr + 1, plain.len - 2);
+    if (hx_span_is_absent(plain))
+        return plain;
+    uint32_t at = hx_json_pointer_find(places->tape, 0, name);
+    if (hx_json_is(places->tape, at, HX_JSON_STRING) &&
+        hx_json_string(places->tape, at, places->arena, &plain) != 0)
+        return HX_SPAN_NONE;
+    return plain;
+}
+
 static void places_init(struct places *places, struct hx_work *work)
 {
     struct hx_gateway *gateway = work->gateway;
     const struct hx_record *record = &work->op.durable;
     struct hx_json_writer writer;
-    *places = (struct places){.record = record, .tape = &gateway->scratch};
+    *places =
+        (struct places){.record = record, .tape = &gateway->scratch, .arena = &gateway->arena};
     places->has_arguments =
         !hx_span_is_absent(record->arguments) &&
         hx_json_read(&gateway->scratch, record->arguments, &gateway->part_limits) == 0;
@@ -151,8 +192,12 @@ static struct hx_link *link_for(struct hx_work *work)
     struct hx_server *server = hx_server_find(work->gateway, work->op.durable.server);
     if (first != NULL)
         return hx_container_of(first, struct hx_call, node)->session->link;
-    return server->house != NULL ? server->house
-                                 : hx_link_shared(server, HX_SPAN_LIT("hapax: probes"));
+    if (server->house != NULL)
+        return server->house;
+    struct hx_link *link = hx_link_shared(server, HX_SPAN_LIT("hapax: probes"));
+    if (link != NULL)
+        hx_link_linger(link); /* a process of its own does not outlive the probes for long */
+    return link;
 }
 
 static void send_probe(struct hx_work *work, struct hx_link *link)
@@ -168,6 +213,8 @@ static void send_probe(struct hx_work *work, struct hx_link *link)
         work->was_provable =
             hx_absence_is_provable(&work->op.durable, &work->facts, &work->gateway->now);
         hx_link_send(link, &line, route->id);
+        hx_timer_arm(&work->gateway->timers, &work->probe,
+                     hx_mono_after(work->gateway->now.mono, ANSWER_MS));
     } else {
         hx_route_free(route);
         note(work, "probe cannot be written: a place has no value");
@@ -184,6 +231,12 @@ void hx_probe_due(struct hx_work *work)
         return;
     }
     struct hx_gateway *gateway = work->gateway;
+    if (work->route != NULL && work->route->kind == HX_ROUTE_PROBE) {
+        drop_probe(work);
+        note(work, "probe was not answered");
+        plan(work);
+        return;
+    }
     struct hx_link *link = work->route == NULL ? link_for(work) : NULL;
     bool is_greeted = link != NULL && link->hello.initialize.len > 0;
     if (link != NULL && hx_link_want(link) && is_greeted) {
@@ -197,42 +250,61 @@ void hx_probe_due(struct hx_work *work)
 
 /* ---- its answer ---- */
 
-static bool is_text_found(struct hx_gateway *gateway, struct hx_json_tape *tape,
-                          struct hx_span wanted)
+static enum hx_holds judge_text(struct hx_gateway *gateway, struct hx_json_tape *tape,
+                                struct hx_span wanted)
 {
+    enum hx_holds holds = HX_HOLDS_NO;
     uint32_t content = hx_json_member_of(tape, 0, HX_SPAN_LIT("content"), HX_JSON_ARRAY);
+    if (content == HX_JSON_NONE || wanted.len == 0)
+        return HX_HOLDS_CANNOT_SAY; /* nothing stands in every text */
     hx_json_for_each(block, tape, content)
     {
         uint32_t text = hx_json_member_of(tape, block, HX_SPAN_LIT("text"), HX_JSON_STRING);
         struct hx_span plain;
-        if (text != HX_JSON_NONE && hx_json_string(tape, text, &gateway->arena, &plain) == 0 &&
-            hx_span_contains(plain, wanted))
-            return true;
+        if (text == HX_JSON_NONE)
+            continue;
+        if (hx_json_string(tape, text, &gateway->arena, &plain) != 0)
+            holds = HX_HOLDS_CANNOT_SAY;
+        else if (hx_span_contains(plain, wanted))
+            return HX_HOLDS_YES;
     }
-    return false;
+    return holds;
 }
 
 static uint32_t count_elements(const struct hx_json_tape *tape, uint32_t at)
 {
     uint32_t count = 0;
-    if (!hx_json_is(tape, at, HX_JSON_ARRAY))
-        return 0;
     hx_json_for_each(child, tape, at) count++;
     return count;
 }
 
 static enum hx_holds judge_count(struct hx_gateway *gateway, uint32_t count,
-                                 const struct hx_probe *probe)
+                                 enum hx_comparison comparison, struct hx_span value)
 {
     struct hx_json_tape number;
     char text[16];
     snprintf(text, sizeof(text), "%u", count);
     hx_json_tape_init(&number);
     enum hx_holds holds = hx_json_read(&number, hx_span_cstr(text), &gateway->part_limits) == 0
-                              ? hx_json_holds(&number, 0, probe->comparison, probe->value)
+                              ? hx_json_holds(&number, 0, comparison, value)
                               : HX_HOLDS_CANNOT_SAY;
     hx_json_tape_fini(&number);
     return holds;
+}
+
+/* What the answer is held against. */
+static bool write_value(struct hx_work *work, struct hx_buf *out)
+{
+    const struct hx_probe *probe = probe_of(work);
+    struct places places;
+    places_init(&places, work);
+    const struct hx_json_places json = {place_value, &places};
+    const struct hx_json_places text = {place_text, &places};
+    bool is_filled = probe->match == HX_PROBE_TEXT
+                         ? hx_json_template_fill_text(out, probe->value, &text)
+                         : hx_json_template_fill_value(out, probe->value, &json);
+    hx_buf_fini(&places.key);
+    return is_filled;
 }
 
 /* `tape` holds the probe's result. */
@@ -240,10 +312,12 @@ static enum hx_holds judge(struct hx_work *work, struct hx_json_tape *tape, stru
 {
     const struct hx_probe *probe = probe_of(work);
     if (probe->match == HX_PROBE_TEXT)
-        return is_text_found(work->gateway, tape, value) ? HX_HOLDS_YES : HX_HOLDS_NO;
+        return judge_text(work->gateway, tape, value);
     uint32_t at = hx_json_pointer_find(tape, 0, probe->pointer);
     if (probe->match == HX_PROBE_COUNT)
-        return judge_count(work->gateway, count_elements(tape, at), probe);
+        return hx_json_is(tape, at, HX_JSON_ARRAY)
+                   ? judge_count(work->gateway, count_elements(tape, at), probe->comparison, value)
+                   : HX_HOLDS_CANNOT_SAY;
     return hx_json_holds(tape, at, probe->comparison, value);
 }
 
@@ -297,13 +371,9 @@ void hx_probe_answered(struct hx_route *route, const struct hx_rpc_msg *msg)
     struct hx_work *work = hx_route_take(route).work;
     if (work == NULL || work->search != HX_SEARCH_PROBING)
         return;
-    struct places places;
     struct hx_buf value;
     hx_buf_init(&value, 64 * 1024);
-    places_init(&places, work);
-    bool is_filled = hx_json_template_fill_text(&value, probe_of(work)->value,
-                                                &(struct hx_json_places){place_value, &places});
-    hx_buf_fini(&places.key);
+    bool is_filled = write_value(work, &value);
     bool is_answer = msg->kind == HX_RPC_RESULT &&
                      !hx_mcp_call_result_read(&gateway->tape, msg).is_error &&
                      hx_json_read(tape, msg->result, &gateway->part_limits) == 0;

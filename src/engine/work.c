@@ -133,6 +133,7 @@ static void disarm_all(struct hx_work *work)
     hx_timer_disarm(timers, &work->look);
     hx_timer_disarm(timers, &work->poll);
     hx_timer_disarm(timers, &work->inner_poll);
+    hx_timer_disarm(timers, &work->probe);
 }
 
 static void free_deferred(struct hx_work *work)

@@ -122,6 +122,19 @@ static bool find_order(const struct hx_json_tape *tape, uint32_t index, const st
     return false;
 }
 
+/* Equal or not? What is missing, or null, is like nothing else; but 100 and "100" may well mean the
+ * same to who wrote them. */
+static bool is_comparable_with(const struct hx_json_tape *tape, uint32_t index,
+                               const struct wanted *wanted)
+{
+    if (index == HX_JSON_NONE || wanted->type == HX_JSON_NULL ||
+        hx_json_is(tape, index, HX_JSON_NULL))
+        return true;
+    bool is_boolean =
+        hx_json_is(tape, index, HX_JSON_TRUE) || hx_json_is(tape, index, HX_JSON_FALSE);
+    return is_boolean && (wanted->type == HX_JSON_TRUE || wanted->type == HX_JSON_FALSE);
+}
+
 static enum hx_holds verdict(bool is_so)
 {
     return is_so ? HX_HOLDS_YES : HX_HOLDS_NO;
@@ -136,8 +149,7 @@ enum hx_holds hx_json_holds(const struct hx_json_tape *tape, uint32_t index,
     bool is_scalar_word = wanted.type != HX_JSON_NUMBER && wanted.type != HX_JSON_STRING;
     bool is_equal =
         is_ordered ? order == 0 : is_scalar_word && hx_json_is(tape, index, wanted.type);
-    bool is_comparable = is_ordered || is_scalar_word || index == HX_JSON_NONE ||
-                         !hx_json_is(tape, index, wanted.type);
+    bool is_comparable = is_ordered || is_comparable_with(tape, index, &wanted);
     switch (comparison) {
     case HX_CMP_EQ:
         return is_comparable ? verdict(is_equal) : HX_HOLDS_CANNOT_SAY;

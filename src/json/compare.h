@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Comparing a value of a message with one that an operator wrote. Numbers are compared by their
- * exact value, strings by their code points, everything else only for being equal.
+ * exact value, strings by their code points, everything else only for being equal. Values of
+ * different types are not told apart by that: whether 100 is "100" cannot be said.
  */
 #ifndef HX_JSON_COMPARE_H
 #define HX_JSON_COMPARE_H
@@ -10,8 +11,8 @@
 
 enum hx_comparison { HX_CMP_EQ, HX_CMP_NE, HX_CMP_LT, HX_CMP_LE, HX_CMP_GT, HX_CMP_GE };
 
-/* "Which is larger?" has no answer for what is missing, or of another type. What that means is the
- * caller's to say: for a guard it is as good as a yes. */
+/* Nothing is said of a value of another type, nor of which is larger when one is missing. What that
+ * means is the caller's to say: for a guard it is as good as a yes. */
 enum hx_holds { HX_HOLDS_NO, HX_HOLDS_YES, HX_HOLDS_CANNOT_SAY };
 
 /* Whether the value at `index` (HX_JSON_NONE: there is none) stands in this relation to `wanted`:

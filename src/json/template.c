@@ -45,7 +45,7 @@ static bool fill(struct hx_buf *out, struct hx_span text, bool is_json,
         struct hx_span json = places->value(places->context, name);
         if (hx_span_is_absent(json))
             return false;
-        (void)hx_buf_append_span(out, whole > 0 ? json : content_of(json));
+        (void)hx_buf_append_span(out, whole > 0 || !is_json ? json : content_of(json));
         at += len;
     }
     return hx_buf_ok(out);
@@ -55,6 +55,17 @@ bool hx_json_template_fill(struct hx_buf *out, struct hx_span text,
                            const struct hx_json_places *places)
 {
     return fill(out, text, true, places);
+}
+
+bool hx_json_template_fill_value(struct hx_buf *out, struct hx_span text,
+                                 const struct hx_json_places *places)
+{
+    struct hx_span name;
+    size_t len = text.len > 0 ? find_place(text, 0, &name) : 0;
+    if (len == 0 || len != text.len)
+        return fill(out, text, true, places);
+    struct hx_span json = places->value(places->context, name);
+    return !hx_span_is_absent(json) && hx_buf_append_span(out, json) == 0;
 }
 
 bool hx_json_template_fill_text(struct hx_buf *out, struct hx_span text,

@@ -14,7 +14,8 @@
 
 /* Where the values come from. */
 struct hx_json_places {
-    /* The raw JSON of what a place is called ("effect_key", "/pointer"); absent: none. */
+    /* What a place is called ("effect_key", "/pointer"), as raw JSON, or for plain text as its
+     * characters; absent: none. */
     struct hx_span (*value)(void *context, struct hx_span name);
     void *context;
 };
@@ -23,7 +24,11 @@ struct hx_json_places {
  * untouched. False when a place has no value, or memory ran out. */
 bool hx_json_template_fill(struct hx_buf *out, struct hx_span text,
                            const struct hx_json_places *places);
-/* The same for plain text: a string's content without its quotes. */
+/* The same for one value, in quotes or without: a text that is one place and nothing else becomes
+ * the value itself. */
+bool hx_json_template_fill_value(struct hx_buf *out, struct hx_span text,
+                                 const struct hx_json_places *places);
+/* The same for plain text: the places' characters are put as they are. */
 bool hx_json_template_fill_text(struct hx_buf *out, struct hx_span text,
                                 const struct hx_json_places *places);
 

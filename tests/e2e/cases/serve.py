@@ -560,6 +560,92 @@ def probe_absence(t):
     t.true(len(probes) >= 3, f"{len(probes)} probes")
 
 
+def probing(answers, *runs):
+    """A tool that is lost at its first call, and a probe that answers so, one after the other."""
+    return {
+        "tools": {
+            "charge": {"runs": [[{"wait": "release"}], *runs]},
+            "orders": {
+                "listing": {"annotations": {"readOnlyHint": True}},
+                "runs": [[{"result": answer}] for answer in answers],
+            },
+        }
+    }
+
+
+def lose(t, client, key, **args):
+    """A call whose server dies when it has had its effect."""
+    call = client.call(args=args, key=key)
+    t.wait(lambda: len(t.effects("charge")) == 1, "the effect")
+    os.kill(int(t.lines("starts")[-1]), signal.SIGKILL)
+    return call
+
+
+def assert_found(t, match, key):
+    """What the probe's answer shows is known again."""
+    found = json.dumps(
+        {"content": [{"type": "text", "text": 'of "caf\u00e9"'}], "structuredContent": {"ref": "100"}},
+        ensure_ascii=False,
+    )
+    rule = f"charge: class=probeable probe=orders probe_match='{match}'"
+    client = before_stub(t, probing([found]), "--tool", rule).client()
+    told = lose(t, client, key, ref="100", shop='"caf\u00e9"').result()
+    t.true("This call happened" in told["content"][0]["text"], f"by {match}: {told}")
+
+
+@serve("probe_looks_for_a_text_that_came_in_other_escapes")
+def probe_escapes(t):
+    """Escapes of the arguments are not those of the answer: what is there is not said to be
+    missing."""
+    assert_found(t, "text ${/shop}", KEY + "a0")
+
+
+@serve("probe_looks_for_digits_that_are_no_number")
+def probe_digits(t):
+    """A reference in digits is a text, and stays one."""
+    assert_found(t, "value /structuredContent/ref == ${/ref}", KEY + "a1")
+
+
+@serve("probe_and_a_person_who_says_again")
+def probe_again(t):
+    """The operation is run again while a probe is due: none is sent any more, and the gateway
+    lives past the moment when it was to be."""
+    none = '{"content":[],"structuredContent":{"orders":[]}}'
+    rule = "charge: class=probeable probe=orders probe_match='count /structuredContent/orders >= 1'"
+    script = probing([none], [{"result": '{"content":[{"type":"text","text":"second"}]}'}])
+    client = before_stub(t, script, "--tool", rule, "--join-wait", "7s").client()
+    told = lose(t, client, KEY + "a2", n=1).result()
+    t.equal(code(told), "OUTCOME_UNKNOWN", f"the first answer: {told}")
+    probes = [1 for line in t.lines("received") if b'"orders"' in line]
+    t.equal(len(probes), 1, "probes")
+    status, _, said = t.ops("resolve", operation(told)["id"], "again", "--ledger", t.ledger)
+    t.equal(status, 0, f"ops resolve: {said}")
+    begin = t.clock()
+    told = client.call(args={"n": 1}, key=KEY + "a2").result()
+    t.equal(told["content"][0]["text"], "second", f"the second answer: {told}")
+    t.wait(lambda: t.clock() - begin > 16, "the moment of the next probe")
+    t.true("tools" in client.request("tools/list", {}).result(), "it lives")
+    probes = [1 for line in t.lines("received") if b'"orders"' in line]
+    t.equal(len(probes), 1, "probes after the second answer")
+
+
+@serve("names_of_tools_are_bounded")
+def tool_names(t):
+    """A client that makes up names of tools is refused at some point; what the server lists is
+    called all the same."""
+    client = before_stub(t, QUICK).client()
+    for number in range(4096):
+        said = client.call(f"made_up_{number}", key="null").error()["message"]
+        t.true("placeholder" in said, f"name {number}: {said}")
+    said = client.call("made_up_4096", key="null").error()["message"]
+    t.true("too many others" in said, f"one more name: {said}")
+    t.true("too many others" in client.call("charge").error()["message"], "a tool that nobody listed")
+    client.request("tools/list", {}).result()
+    t.true("receipt" in str(client.call("charge").result()), "a tool that the server has listed")
+    said = client.call("made_up_7", key="null").error()["message"]
+    t.true("placeholder" in said, f"a known name: {said}")
+
+
 # All servers at one endpoint -----------------------------------------------------------------------
 
 
