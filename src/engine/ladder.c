@@ -64,7 +64,7 @@ void hx_ladder_leave(struct hx_work *work)
 {
     hx_probe_end(work);
     struct hx_route *route = work->route;
-    if (work->search == HX_SEARCH_STARTING)
+    if (work->search == HX_SEARCH_LOOKING || work->search == HX_SEARCH_STARTING)
         work->search = HX_SEARCH_OVER;
     if (!hx_ladder_has_route(work) || route == NULL)
         return;
@@ -130,6 +130,8 @@ void hx_ladder_found(struct hx_work *work, struct hx_store_request *done)
     struct hx_server *server = server_of(work);
     bool is_wanted = work->op.durable.state == HX_OP_UNKNOWN && work->route == NULL;
     struct hx_link *link = NULL;
+    if (work->search != HX_SEARCH_LOOKING)
+        return; /* an attempt has begun in the meantime, over a link of its own */
     if (is_wanted && done->result == HX_STORE_DONE) {
         work->handle = hx_work_keep_span(work, done->resume.text);
         link = hx_span_eq(work->handle, inner_handle) ? link_to_ask(work, server)

@@ -91,8 +91,9 @@ struct hx_link *hx_work_link(struct hx_work *work)
     /* Nothing is sent over a link that only listens. */
     bool is_usable =
         work->link != NULL && !work->link->is_leaving && work->link != work->link->server->listener;
-    /* What was lost is searched for where the search began. */
-    bool is_bound = work->link != NULL && hx_ladder_is_climbed(work);
+    /* What was lost is searched for where the search began; a probe goes its own way. */
+    bool is_bound =
+        work->link != NULL && hx_ladder_is_climbed(work) && work->search != HX_SEARCH_PROBING;
     if (is_usable || is_bound || hx_work_has_attempt(work))
         return work->link;
     struct hx_list *first = hx_list_first(&work->calls);
