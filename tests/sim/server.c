@@ -323,6 +323,12 @@ static uint32_t call_of_operation(struct sim *sim, const struct hx_id *operation
         if (hx_id_eq(&sim_call_get(sim, i)->operation, operation))
             return i;
     }
+    /* A successor is wanted by whoever wanted the one before it. */
+    const struct hx_record *before;
+    for (size_t i = 0; (before = hx_memory_ledger_row(sim->ledger, i)) != NULL; i++) {
+        if (hx_id_eq(&before->successor, operation))
+            return call_of_operation(sim, &before->id);
+    }
     for (uint32_t i = 1; row != NULL && i <= sim->call_count; i++) {
         const struct sim_call *call = sim_call_get(sim, i);
         const struct sim_intent *intent = sim_intent_get(sim, call->intent);
