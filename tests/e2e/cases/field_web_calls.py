@@ -276,3 +276,36 @@ def without_event_id(t, w):
         "the other",
     )
     t.equal(len(t.effects()), 2, "effects")
+
+
+@case("batch_over_http", prefix="more_", suite="more")
+def batch_http(t, w):
+    """A batch of 2025-03-26 in one POST: each request answered under its own id, the notification
+    not at all, and its keyed call is the one that a single POST repeats. In a session of a later
+    revision the same body is refused, and nothing of it runs."""
+    running = before_stub(t, QUICK)
+    params = {
+        "name": "charge",
+        "arguments": {"n": 1},
+        "_meta": {"dev.hapax/idempotencyKey": KEY + "b0"},
+    }
+    body = [
+        {"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": params},
+        {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"},
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+    ]
+    client = running.client(version="2025-03-26")
+    answers = {}
+    for message in client.post(body).messages():
+        for one in message if isinstance(message, list) else [message]:
+            answers[one["id"]] = one["result"]
+    t.equal(set(answers), {"a", 1}, f"answers: {answers}")
+    again = client.call(args={"n": 1}, key=KEY + "b0").result()
+    t.equal(without_ours(again), without_ours(answers["a"]), "the replay")
+    t.equal(len(t.effects()), 1, "effects")
+    params["_meta"] = {"dev.hapax/idempotencyKey": KEY + "b1"}
+    late = running.client()
+    told = late.post(body)
+    told.head()
+    t.true(b'"error"' in told.body(), "refused in a later revision")
+    t.equal(len(t.effects()), 1, "effects after the refusal")
