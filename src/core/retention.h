@@ -37,7 +37,7 @@ struct hx_old_row {
 
 /* May the row ever fade, be it by time? Not while it is open, unknown or disputed. */
 bool hx_retention_may_fade(enum hx_op_state state, bool is_disputed);
-/* Is the time of its outcome's bytes over, whether or not they have been taken? `age_ms` as above. */
+/* Is the time of its bytes over, whether or not they have been taken? `age_ms` as above. */
 bool hx_retention_is_payload_over(const struct hx_record *record, int64_t age_ms);
 /* The key itself tells its time, so that the low-water mark can answer for it; or nobody can
  * name it again. */
