@@ -7,18 +7,6 @@
  */
 #include "adapter/http_client/client.h"
 
-#include <fcntl.h>
-#include <sys/socket.h>
-
-/* The library's own sockets would be inherited by children. */
-static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
-{
-    (void)arg;
-    (void)purpose;
-    return socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                  address->protocol);
-}
-
 static void set_tls(CURL *easy, const struct hx_http_client_options *options)
 {
     HX_HTTP_SET(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
@@ -46,7 +34,6 @@ CURL *hx_http_easy_new(const struct hx_http_client_options *options)
     HX_HTTP_SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     HX_HTTP_SET(easy, CURLOPT_FOLLOWLOCATION, 0L);
     HX_HTTP_SET(easy, CURLOPT_NOSIGNAL, 1L); /* else sigaction for every transfer */
-    HX_HTTP_SET(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     HX_HTTP_SET(easy, CURLOPT_TCP_NODELAY, 1L);
     /* A host that vanished without a word is noticed, however quiet the stream. */
     HX_HTTP_SET(easy, CURLOPT_TCP_KEEPALIVE, 1L);

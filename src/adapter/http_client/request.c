@@ -207,6 +207,7 @@ void hx_http_request_prepare(struct hx_http_exchange *exchange)
 {
     CURL *easy = exchange->easy;
 
+    hx_http_transfers_prepare(&exchange->client->transfers, easy);
     HX_HTTP_SET(easy, CURLOPT_PRIVATE, exchange);
     HX_HTTP_SET(easy, CURLOPT_READFUNCTION, hand_out); /* never with a seek function */
     HX_HTTP_SET(easy, CURLOPT_READDATA, exchange);

@@ -1,13 +1,25 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * A socket is watched from its opening to its close, also between two transfers, while the library
+ * says that it wants nothing of it. To rest and to begin again would be four system calls for every
+ * call of a tool. When an idle connection has something to say (mostly that its other end closed
+ * it), the watch rests after all; the library looks before it uses the connection again.
+ */
 #include "adapter/http_client/transfers.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 
 struct hx_http_socket {
     struct hx_http_transfers *transfers;
-    struct hx_http_socket *next;
     struct hx_loop_fd *watch;
     curl_socket_t fd;
+    bool is_ours;     /* opened and closed here; else one of the library, such as its resolver's */
+    unsigned wanted;  /* by the library */
+    unsigned watched; /* may have READ more than that */
 };
 
 static void take_ended(struct hx_http_transfers *transfers)
@@ -36,11 +48,21 @@ static void act(struct hx_http_transfers *transfers, curl_socket_t fd, int event
     take_ended(transfers);
 }
 
+static void watch(struct hx_http_socket *socket, unsigned events)
+{
+    socket->watched = events;
+    hx_loop_fd_want(socket->watch, events);
+}
+
 static void socket_ready(void *arg, unsigned events)
 {
     struct hx_http_socket *socket = arg;
     int what = 0;
 
+    if ((events & socket->wanted) == 0) {
+        watch(socket, socket->wanted);
+        return;
+    }
     if ((events & HX_LOOP_READ) != 0)
         what |= CURL_CSELECT_IN;
     if ((events & HX_LOOP_WRITE) != 0)
@@ -53,49 +75,84 @@ static void timer_due(void *arg)
     act(arg, CURL_SOCKET_TIMEOUT, 0);
 }
 
-static struct hx_http_socket *socket_new(struct hx_http_transfers *transfers, curl_socket_t fd)
-{
-    struct hx_http_socket *socket = hx_new(struct hx_http_socket);
-
-    socket->transfers = transfers;
-    socket->fd = fd;
-    socket->watch = hx_loop_fd_new(transfers->loop, fd, socket_ready, socket);
-    socket->next = transfers->sockets;
-    transfers->sockets = socket;
-    hx_assert(curl_multi_assign(transfers->multi, fd, socket) == CURLM_OK);
-    return socket;
-}
+/* --- sockets --- */
 
 static void socket_free(struct hx_http_socket *socket)
 {
-    struct hx_http_socket **at = &socket->transfers->sockets;
-
-    while (*at != socket)
-        at = &(*at)->next;
-    *at = socket->next;
+    socket->transfers->sockets[socket->fd] = NULL;
     hx_loop_fd_free(socket->watch);
     hx_free(socket);
+}
+
+static struct hx_http_socket *socket_new(struct hx_http_transfers *transfers, curl_socket_t fd,
+                                         bool is_ours)
+{
+    struct hx_http_socket *socket = hx_new(struct hx_http_socket);
+    size_t count = transfers->socket_count;
+
+    if ((size_t)fd >= count) {
+        transfers->socket_count = 2 * (size_t)fd;
+        struct hx_http_socket **more = hx_new_bytes(transfers->socket_count * sizeof(*more));
+        if (count > 0)
+            memcpy(more, transfers->sockets, count * sizeof(*more));
+        hx_free(transfers->sockets);
+        transfers->sockets = more;
+    }
+    if (transfers->sockets[fd] != NULL) /* closed behind our back */
+        socket_free(transfers->sockets[fd]);
+    transfers->sockets[fd] = socket;
+    socket->transfers = transfers;
+    socket->fd = fd;
+    socket->is_ours = is_ours;
+    socket->watch = hx_loop_fd_new(transfers->loop, fd, socket_ready, socket);
+    return socket;
+}
+
+/* Also because the library's own sockets would be inherited by children. */
+static curl_socket_t socket_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                    address->protocol);
+
+    (void)purpose;
+    if (fd >= 0)
+        socket_new(arg, fd, true);
+    return fd;
+}
+
+static int socket_close(void *arg, curl_socket_t fd)
+{
+    struct hx_http_transfers *transfers = arg;
+
+    if (transfers->sockets[fd] != NULL)
+        socket_free(transfers->sockets[fd]);
+    return close(fd);
 }
 
 static int socket_wanted(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
 {
     struct hx_http_transfers *transfers = arg;
-    struct hx_http_socket *socket = socket_arg;
-    unsigned events = 0;
+    struct hx_http_socket *socket =
+        (size_t)fd < transfers->socket_count ? transfers->sockets[fd] : NULL;
+    bool is_resting = what == CURL_POLL_REMOVE;
 
     (void)easy;
-    if (what == CURL_POLL_REMOVE) {
-        if (socket != NULL)
-            socket_free(socket);
+    (void)socket_arg;
+    if (socket == NULL && is_resting)
+        return 0;
+    if (socket == NULL)
+        socket = socket_new(transfers, fd, false);
+    if (is_resting && !socket->is_ours) {
+        socket_free(socket);
         return 0;
     }
-    if (socket == NULL)
-        socket = socket_new(transfers, fd);
-    if ((what & CURL_POLL_IN) != 0)
-        events |= HX_LOOP_READ;
-    if ((what & CURL_POLL_OUT) != 0)
-        events |= HX_LOOP_WRITE;
-    hx_loop_fd_want(socket->watch, events);
+    socket->wanted = 0;
+    if (!is_resting && (what & CURL_POLL_IN) != 0)
+        socket->wanted |= HX_LOOP_READ;
+    if (!is_resting && (what & CURL_POLL_OUT) != 0)
+        socket->wanted |= HX_LOOP_WRITE;
+    if (!is_resting || socket->watched != HX_LOOP_READ)
+        watch(socket, socket->wanted);
     return 0;
 }
 
@@ -134,10 +191,21 @@ void hx_http_transfers_fini(struct hx_http_transfers *transfers)
 {
     if (transfers->multi != NULL)
         (void)curl_multi_cleanup(transfers->multi); /* nothing can be done about what it says */
-    while (transfers->sockets != NULL)
-        socket_free(transfers->sockets);
+    for (size_t i = 0; i < transfers->socket_count; i++)
+        if (transfers->sockets[i] != NULL)
+            socket_free(transfers->sockets[i]);
+    transfers->sockets = hx_free(transfers->sockets);
+    transfers->socket_count = 0;
     transfers->timer = hx_loop_timer_free(transfers->timer);
     transfers->multi = NULL;
+}
+
+void hx_http_transfers_prepare(struct hx_http_transfers *transfers, CURL *easy)
+{
+    hx_assert(curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, socket_open) == CURLE_OK);
+    hx_assert(curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfers) == CURLE_OK);
+    hx_assert(curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, socket_close) == CURLE_OK);
+    hx_assert(curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, transfers) == CURLE_OK);
 }
 
 void hx_http_transfers_add(struct hx_http_transfers *transfers, CURL *easy)

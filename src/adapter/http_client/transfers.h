@@ -15,7 +15,8 @@ struct hx_http_transfers {
     struct hx_loop *loop;
     struct hx_loop_timer *timer;
     CURLM *multi;
-    struct hx_http_socket *sockets; /* those watched, for the end */
+    struct hx_http_socket **sockets; /* by descriptor; owned */
+    size_t socket_count;             /* of that table */
     void (*ended)(void *transfer, CURLcode code);
 };
 
@@ -25,6 +26,8 @@ void hx_http_transfers_init(struct hx_http_transfers *transfers, struct hx_loop 
                             void (*ended)(void *transfer, CURLcode code));
 /* Every handle must have been removed. Closes the idle connections. */
 void hx_http_transfers_fini(struct hx_http_transfers *transfers);
+/* Once, for a new handle: its sockets are opened and closed here. */
+void hx_http_transfers_prepare(struct hx_http_transfers *transfers, CURL *easy);
 /* Never begins it at once: the first byte leaves in a later turn of the loop. */
 void hx_http_transfers_add(struct hx_http_transfers *transfers, CURL *easy);
 /* Closes its connection unless it is done; others are not touched. `ended` is not called. */
