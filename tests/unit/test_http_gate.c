@@ -35,14 +35,16 @@ static char end_letter(struct http_fixture *fixture, unsigned id)
     return letter;
 }
 
-/* Lost to its connection; the first one because the library was about to send it again, and could
- * not: "necessary data rewind wasn't possible". Without that the test would show nothing. */
+/* Lost to its connection; the first one, when all goes by the library, because that was about to
+ * send it again and could not: "necessary data rewind wasn't possible". Without that the test would
+ * show nothing of the library. */
 static void expect_cut(struct http_fixture *fixture, unsigned id, bool is_rewound)
 {
     struct hx_peer_event *event = http_fixture_end_of(fixture, id);
 
     assert_int_equal(event->type, HX_PEER_ANSWER_LOST);
     assert_int_equal(event->loss, HX_PEER_LOSS_CONNECTION);
+    is_rewound &= getenv("http_proxy") != NULL; /* which rules out our own short way */
     if (is_rewound && memmem(event->line.data, event->line.len, "rewind", 6) == NULL)
         fail_msg("call %u was lost to: %.*s", id, HX_SPAN_FMT(hx_buf_span(&event->line)));
     hx_peer_event_free(event);

@@ -15,6 +15,7 @@
 #define HX_ADAPTER_HTTP_CLIENT_CLIENT_H
 
 #include "adapter/http_client/curl_library.h"
+#include "adapter/http_client/direct.h"
 #include "adapter/http_client/headers.h"
 #include "adapter/http_client/http_client.h"
 #include "adapter/http_client/outcome.h"
@@ -50,9 +51,10 @@ struct hx_http_exchange {
     struct hx_list node; /* in the list of its place */
     struct hx_http_client *client;
     CURL *easy;
-    struct curl_slist *headers;  /* of the present transfer */
-    struct curl_slist *extra;    /* of this message alone, already checked */
-    struct hx_loop_timer *timer; /* RUNNING: stall, then linger. WAITING: when to go on. */
+    struct hx_http_connection *direct; /* it goes the short way at present */
+    struct curl_slist *headers;        /* of the present transfer */
+    struct curl_slist *extra;          /* of this message alone, already checked */
+    struct hx_loop_timer *timer;       /* RUNNING: stall, then linger. WAITING: when to go on. */
     struct hx_http_session *session;
     enum hx_http_purpose purpose;
     enum hx_http_place place;
@@ -70,6 +72,7 @@ struct hx_http_exchange {
     bool is_begun;    /* the library was allowed to begin it, once */
     bool was_refused; /* a second beginning, in the present transfer */
     bool was_retried;
+    bool is_by_library; /* the short way was tried, in vain */
     bool is_in_multi;
     bool is_fate_told;
     bool is_settled;
@@ -80,6 +83,7 @@ struct hx_http_exchange {
     int status;
     enum hx_http_format format;
     struct hx_buf reply;      /* BODY: as far as message_max; else what of it is worth showing */
+    struct hx_buf refusal;    /* the head of a reply that refused and came the short way */
     struct hx_skim *skim;     /* BODY: owned; made when one is oversize */
     struct hx_hasher *hasher; /* owned; made when first needed */
     uint64_t reply_size;
@@ -113,6 +117,7 @@ struct hx_http_client {
     enum hx_http_state state;
     uint32_t generation;
     struct hx_http_transfers transfers;
+    struct hx_http_direct direct;
     struct hx_http_headers headers;
     struct hx_http_session *session;   /* of this generation; NULL in IDLE */
     struct hx_http_exchange *greeting; /* under way, or NULL */
@@ -192,7 +197,11 @@ void hx_http_exchange_wait(struct hx_http_exchange *exchange, int64_t delay_ms);
 void hx_http_request_prepare(struct hx_http_exchange *exchange);
 /* Begins a transfer: POST of its body, or GET of its stream, or DELETE. */
 void hx_http_exchange_begin(struct hx_http_exchange *exchange);
-/* At the first byte of the reply's body, or at the end when there was none. */
+/* The kernel, or the library, took so many more bytes of the body. */
+void hx_http_request_handed_out(struct hx_http_exchange *exchange, size_t count);
+/* What the head of the reply says. */
+void hx_http_request_take_head(struct hx_http_exchange *exchange, int status, struct hx_span type);
+/* The same by the library: at the first byte of the reply's body, or at the end when there was none. */
 void hx_http_request_head(struct hx_http_exchange *exchange);
 void hx_http_exchange_hold(struct hx_http_exchange *exchange, bool is_held);
 

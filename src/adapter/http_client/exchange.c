@@ -127,27 +127,51 @@ static void not_sent(struct hx_http_exchange *exchange, CURLcode code)
     (void)hx_buf_append_span(&event->line, words_of(exchange, code)); /* or without */
 }
 
+static void add_challenge(struct hx_buf *out, struct hx_span value)
+{
+    if (out->len > 0)
+        (void)hx_buf_append_cstr(out, ", ");
+    (void)hx_buf_append_span(out, value);
+}
+
 static void add_challenges(struct hx_http_exchange *exchange, struct hx_buf *out)
 {
+    static const char name[] = "WWW-Authenticate";
+    struct hx_span value;
     struct curl_header *header;
-    size_t index = 0;
 
-    while (curl_easy_header(exchange->easy, "WWW-Authenticate", index, CURLH_HEADER, -1, &header) ==
-           CURLHE_OK) {
-        if (index++ > 0)
-            (void)hx_buf_append_cstr(out, ", ");
-        (void)hx_buf_append_cstr(out, header->value);
+    for (unsigned i = 0; (value = hx_http_direct_header(exchange, name, i)).ptr != NULL; i++)
+        add_challenge(out, value);
+    if (exchange->refusal.len > 0)
+        return;
+    for (size_t i = 0;
+         curl_easy_header(exchange->easy, name, i, CURLH_HEADER, -1, &header) == CURLHE_OK; i++)
+        add_challenge(out, hx_span_cstr(header->value));
+}
+
+/* Seconds; a date counts only when the library read it. */
+static int64_t retry_after_ms(const struct hx_http_exchange *exchange)
+{
+    const int64_t most_s = 86400;
+    struct hx_span text = hx_http_direct_header(exchange, "Retry-After", 0);
+    curl_off_t after_s = 0;
+
+    if (exchange->refusal.len == 0)
+        hx_assert(curl_easy_getinfo(exchange->easy, CURLINFO_RETRY_AFTER, &after_s) == CURLE_OK);
+    for (size_t i = 0; i < text.len && after_s < most_s; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9')
+            return 0;
+        after_s = after_s * 10 + (text.ptr[i] - '0');
     }
+    return (after_s < most_s ? after_s : most_s) * 1000;
 }
 
 static void reject(struct hx_http_exchange *exchange)
 {
     struct hx_peer_event *event = hx_http_exchange_tell(exchange, HX_PEER_REJECTED);
-    curl_off_t retry_after_s = 0;
 
-    hx_assert(curl_easy_getinfo(exchange->easy, CURLINFO_RETRY_AFTER, &retry_after_s) == CURLE_OK);
     event->status = exchange->status;
-    event->retry_after_ms = retry_after_s < 86400 ? retry_after_s * 1000 : (int64_t)86400 * 1000;
+    event->retry_after_ms = retry_after_ms(exchange);
     add_challenges(exchange, &event->challenge);
     (void)hx_buf_append_span(&event->line, hx_http_reply_excerpt(exchange));
     hx_http_exchange_settle(exchange);
@@ -286,6 +310,7 @@ static struct hx_http_exchange *exchange_make(struct hx_http_client *client)
     exchange->easy = easy;
     exchange->timer = hx_loop_timer_new(client->loop, timer_due, exchange);
     hx_list_init(&exchange->node);
+    hx_buf_init(&exchange->refusal, HX_HTTP_HEADERS_FILE_MAX);
     hx_http_request_prepare(exchange);
     return exchange;
 }
@@ -310,6 +335,7 @@ struct hx_http_exchange *hx_http_exchange_new(struct hx_http_client *client,
     exchange->is_initialize = exchange->is_initialized = exchange->may_jump = false;
     exchange->is_get = purpose == HX_HTTP_UNASKED;
     exchange->is_fate_told = purpose == HX_HTTP_UNASKED || purpose == HX_HTTP_GOODBYE;
+    exchange->is_by_library = false;
     exchange->was_retried = exchange->is_settled = exchange->is_point_due = false;
     exchange->retry_ms = -1;
     exchange->failures = exchange->idle_rounds = 0;
@@ -324,6 +350,7 @@ static void let_go(struct hx_http_exchange *exchange)
     if (exchange->is_in_multi)
         hx_http_transfers_remove(&exchange->client->transfers, exchange->easy);
     exchange->is_in_multi = false;
+    hx_http_direct_drop(exchange);
     hx_loop_timer_clear(exchange->timer);
     curl_slist_free_all(exchange->headers);
     curl_slist_free_all(exchange->extra);
@@ -361,5 +388,6 @@ void hx_http_exchange_free(struct hx_http_exchange *exchange)
     hx_loop_timer_free(exchange->timer);
     hx_hasher_free(exchange->hasher);
     hx_buf_fini(&exchange->reply);
+    hx_buf_fini(&exchange->refusal);
     hx_free(exchange);
 }

@@ -257,6 +257,7 @@ static void client_init(struct hx_http_client *client, struct hx_loop *loop)
     hx_list_init(&client->running);
     hx_list_init(&client->waiting);
     hx_list_init(&client->spare);
+    hx_http_direct_init(&client->direct, options);
     hx_http_transfers_init(&client->transfers, loop, (long)options->exchanges_max,
                            hx_http_exchange_ended);
     client->unasked_timer = hx_loop_timer_new(loop, hx_http_unasked_due, client);
@@ -318,6 +319,7 @@ struct hx_upstream *hx_http_client_free(struct hx_upstream *upstream)
     free_all(&client->running);
     free_all(&client->waiting);
     free_all(&client->spare);
+    hx_http_direct_fini(&client->direct);
     hx_http_transfers_fini(&client->transfers);
     hx_loop_timer_free(client->unasked_timer);
     hx_loop_timer_free(client->stop_timer);

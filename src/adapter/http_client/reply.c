@@ -34,6 +34,7 @@ void hx_http_reply_begin(struct hx_http_exchange *exchange)
     hx_http_reply_end(exchange);
     exchange->reply.len_max = exchange->client->options.message_max_bytes;
     hx_buf_reset(&exchange->reply);
+    hx_buf_reset(&exchange->refusal);
     exchange->reply_size = 0;
     exchange->is_oversize = false;
     exchange->has_head = false;

@@ -36,6 +36,19 @@ static int may_begin(void *arg, char *remote, char *local, int remote_port, int 
     return CURL_PREREQFUNC_OK;
 }
 
+void hx_http_request_handed_out(struct hx_http_exchange *exchange, size_t count)
+{
+    if (exchange->handed_out == 0)
+        hx_http_exchange_tell(exchange, HX_PEER_FIRST_BYTE);
+    exchange->handed_out += count;
+    if (exchange->handed_out == exchange->body.len) {
+        hx_http_exchange_fate(exchange, HX_PEER_WRITTEN);
+        hx_loop_timer_clear(exchange->timer);
+    } else {
+        hx_loop_timer_set(exchange->timer, exchange->client->options.stall_timeout_ms);
+    }
+}
+
 static size_t hand_out(char *into, size_t size, size_t count, void *arg)
 {
     struct hx_http_exchange *exchange = arg;
@@ -44,41 +57,39 @@ static size_t hand_out(char *into, size_t size, size_t count, void *arg)
 
     if (len == 0)
         return 0;
-    if (exchange->handed_out == 0)
-        hx_http_exchange_tell(exchange, HX_PEER_FIRST_BYTE);
     memcpy(into, exchange->body.data + exchange->handed_out, len);
-    exchange->handed_out += len;
-    if (exchange->handed_out == exchange->body.len) {
-        hx_http_exchange_fate(exchange, HX_PEER_WRITTEN);
-        hx_loop_timer_clear(exchange->timer);
-    } else {
-        hx_loop_timer_set(exchange->timer, exchange->client->options.stall_timeout_ms);
-    }
+    hx_http_request_handed_out(exchange, len);
     return len;
 }
 
-static bool is_event_stream(const char *type)
+static bool is_event_stream(struct hx_span given)
 {
     static const struct hx_span wanted = HX_SPAN_INIT("text/event-stream");
-    struct hx_span given = hx_span_cstr(type);
 
     return given.len >= wanted.len && hx_span_eq_nocase(hx_span(given.ptr, wanted.len), wanted) &&
-           (given.len == wanted.len || strchr("; \t", given.ptr[wanted.len]) != NULL);
+           (given.len == wanted.len || given.ptr[wanted.len] == ';' ||
+            given.ptr[wanted.len] == ' ' || given.ptr[wanted.len] == '\t');
+}
+
+void hx_http_request_take_head(struct hx_http_exchange *exchange, int status, struct hx_span type)
+{
+    bool is_ok = status >= 200 && status < 300;
+
+    exchange->has_head = true;
+    exchange->status = status;
+    exchange->format = is_ok && is_event_stream(type) ? HX_HTTP_STREAM : HX_HTTP_BODY;
 }
 
 void hx_http_request_head(struct hx_http_exchange *exchange)
 {
     const char *type = NULL;
     long status = 0;
-    bool is_ok;
 
-    exchange->has_head = true;
     hx_assert(curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK);
     hx_assert(curl_easy_getinfo(exchange->easy, CURLINFO_CONTENT_TYPE, &type) == CURLE_OK);
-    is_ok = status >= 200 && status < 300;
-    exchange->status = (int)status;
-    exchange->format = is_ok && is_event_stream(type) ? HX_HTTP_STREAM : HX_HTTP_BODY;
-    if (exchange->is_initialize && is_ok && !exchange->is_get)
+    hx_http_request_take_head(exchange, (int)status, hx_span_cstr(type));
+    hx_http_direct_learn(&exchange->client->direct, exchange->easy);
+    if (exchange->is_initialize && status >= 200 && status < 300 && !exchange->is_get)
         hx_http_session_take_id(exchange->session, exchange->easy);
 }
 
@@ -101,7 +112,11 @@ void hx_http_exchange_hold(struct hx_http_exchange *exchange, bool is_held)
     if (is_held || !exchange->is_paused)
         return;
     exchange->is_paused = false;
-    (void)curl_easy_pause(exchange->easy, CURLPAUSE_CONT); /* an error ends the transfer anyway */
+    if (exchange->direct != NULL)
+        hx_http_direct_go_on(exchange);
+    else
+        (void)curl_easy_pause(exchange->easy,
+                              CURLPAUSE_CONT); /* an error ends the transfer anyway */
 }
 
 /* --- begin --- */
@@ -196,8 +211,10 @@ void hx_http_exchange_begin(struct hx_http_exchange *exchange)
         return;
     }
     build_headers(exchange);
-    set_request(exchange);
     hx_http_exchange_place(exchange, HX_HTTP_RUNNING);
+    if (hx_http_direct_begin(exchange))
+        return;
+    set_request(exchange);
     exchange->is_in_multi = true;
     hx_http_transfers_add(&client->transfers, exchange->easy);
 }
