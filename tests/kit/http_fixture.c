@@ -22,6 +22,7 @@ void http_fixture_init(struct http_fixture *fixture, const char *const *args)
     http_kit_start(&fixture->http, &fixture->kit, args);
     fixture->options = hx_http_client_defaults();
     fixture->options.url = fixture->http.url;
+    fixture->options.has_short_way = getenv("HX_HTTP_BY_LIBCURL") == NULL;
     fixture->options.proxy = ""; /* whatever the environment says */
     fixture->options.retry_ms = 10;
     fixture->options.retry_max_ms = 100;

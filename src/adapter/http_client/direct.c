@@ -515,7 +515,8 @@ void hx_http_direct_init(struct hx_http_direct *direct,
 
     hx_list_init(&direct->idle);
     hx_buf_init(&direct->start, HEAD_MAX);
-    direct->is_possible = curl_url_set(url, CURLUPART_URL, options->url, 0) == CURLUE_OK &&
+    direct->is_possible = options->has_short_way &&
+                          curl_url_set(url, CURLUPART_URL, options->url, 0) == CURLUE_OK &&
                           read_url(direct, url) && !may_have_proxy(options);
     curl_url_cleanup(url);
 }

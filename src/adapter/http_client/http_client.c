@@ -222,6 +222,7 @@ struct hx_http_client_options hx_http_client_defaults(void)
                                            .retry_max_ms = 30000,
                                            .linger_ms = 1000,
                                            .stop_grace_ms = 1000,
+                                           .has_short_way = true,
                                            .has_unasked_stream = true,
                                            .says_goodbye = true};
 }
