@@ -162,6 +162,20 @@ static bool is_our_token(const struct hx_rpc_id *token)
     return token->type == HX_RPC_ID_STRING && hx_span_starts_with(token->raw, HX_SPAN_LIT("\"hx-"));
 }
 
+/* What the server says of some call must not go to another principal than the one who made it. */
+static bool is_of_one_principal(const struct hx_link *link)
+{
+    const struct hx_session *one = NULL;
+    hx_list_for_each (node, &link->sessions) {
+        const struct hx_session *session = hx_container_of(node, struct hx_session, link_node);
+        if (one != NULL && (!hx_span_eq(one->options.tenant, session->options.tenant) ||
+                            !hx_span_eq(one->options.principal, session->options.principal)))
+            return false;
+        one = session;
+    }
+    return true;
+}
+
 /* `about`: the request that it belongs to; NULL: it is for everybody who speaks over this link. */
 static void pass_to_client(struct hx_link *link, struct hx_span raw, const struct hx_request *about)
 {
@@ -177,6 +191,14 @@ static void pass_to_client(struct hx_link *link, struct hx_span raw, const struc
     }
 }
 
+/* It speaks of a call: where it cannot be told whose, and they are strangers, nobody gets it. */
+static void pass_to_caller(struct hx_link *link, struct hx_span raw)
+{
+    const struct hx_request *about = hx_link_about(link);
+    if (about != NULL || is_of_one_principal(link))
+        pass_to_client(link, raw, about);
+}
+
 static void take_progress(struct hx_link *link, const struct hx_rpc_msg *msg)
 {
     struct hx_rpc_id token = hx_mcp_progress_token(&link->gateway->tape, msg);
@@ -185,7 +207,7 @@ static void take_progress(struct hx_link *link, const struct hx_rpc_msg *msg)
         hx_work_heard(route->work);
         fan_out_progress(route->work, msg);
     } else if (!is_our_token(&token)) {
-        pass_to_client(link, msg->raw, hx_link_about(link));
+        pass_to_caller(link, msg->raw);
     }
 }
 
@@ -217,7 +239,7 @@ static void take_notification(struct hx_link *link, const struct hx_rpc_msg *msg
         pass_to_client(link, msg->raw, NULL);
         return;
     case HX_MCP_LOG_MESSAGE:
-        pass_to_client(link, msg->raw, hx_link_about(link));
+        pass_to_caller(link, msg->raw);
         return;
     default:
         pass_to_client(link, msg->raw, NULL);

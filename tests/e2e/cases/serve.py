@@ -369,6 +369,30 @@ def shared_join(t):
     t.equal(len(t.effects()), 1, "effects")
 
 
+@serve("what_is_said_of_a_call_stays_with_its_principal")
+def shared_progress(t):
+    """Two principals over one process use the same progress token: neither hears of the other's
+    call."""
+    look = {
+        "listing": {"annotations": {"readOnlyHint": True}},
+        "runs": [[{"wait": "release"}, {"text": "one"}], [{"progress": 2}, {"text": "two"}]],
+    }
+    config = write_config(
+        t,
+        [upstream(t, "bank", {"tools": {"look": look}}, "    affinity: shared\n")],
+        [token("one", "hpx_one", "ann"), token("two", "hpx_two", "bob")],
+    )
+    running = Serve(t, [], config=config)
+    ann, bob = (running.client(path="/mcp/bank", token=secret) for secret in ("hpx_one", "hpx_two"))
+    ann.request("tools/list", {}).result()
+    first = ann.call("look", meta={"progressToken": 1})
+    t.wait(lambda: [one for one in t.lines("received") if b'"look"' in one], "ann's call")
+    t.equal(bob.call("look", meta={"progressToken": 1}).result()["content"][0]["text"], "two", "bob")
+    t.touch("release")
+    t.equal(first.result()["content"][0]["text"], "one", "ann")
+    t.equal([one for one in ann.others if "progress" in one["method"]], [], "what ann heard")
+
+
 @serve("drains_on_term")
 def drains(t):
     """What is in flight is answered; nothing new is taken; then it ends."""
