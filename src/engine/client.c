@@ -362,8 +362,13 @@ static void exchange_gone(struct hx_session *session, uint64_t exchange)
 {
     hx_list_for_each_safe (node, &session->requests) {
         struct hx_request *request = hx_container_of(node, struct hx_request, node);
-        if (request->exchange == exchange)
-            hx_request_leave(request);
+        if (request->exchange != exchange)
+            continue;
+        /* What sent it may send it again by itself: under this id it is the same call. */
+        const struct hx_work *work = request->call != NULL ? request->call->work : NULL;
+        if (work != NULL && work->op.durable.state != HX_OP_ABSENT)
+            hx_delivery_remember(request->call, &work->op.durable);
+        hx_request_leave(request);
     }
 }
 

@@ -397,6 +397,31 @@ static void who_dropped_his_connection_waits_no_more(void **state)
     end(sim);
 }
 
+/* Seed 48772: what is between the two sends the request again when its connection dies. */
+static void a_request_that_comes_again_after_its_connection_died_acts_once(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    tool.act_ms = 900;
+    tool.answer_ms = 1500;
+    sim->weather.double_send = 1000; /* up to 900 ms later */
+    want(sim, 1, SIM_NOTE, "");
+    while (sim->run_count == 0)
+        sim_run_for(sim, 1);
+    sim->weather.double_send = 0;
+    hx_list_for_each (at, &sim->exchanges) {
+        struct sim_exchange *exchange = hx_container_of(at, struct sim_exchange, node);
+        if (exchange->call != 1 || !exchange->has_arrived)
+            continue;
+        sim_web_cut(sim, exchange, false);
+        break;
+    }
+    sim_run_for(sim, 5000);
+    assert_int_equal(sim_call_get(sim, 1)->arrivals, 2);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
 /* The front has been fooled; the gateway judges everybody anew. */
 static void a_stream_is_not_given_to_another_principal(void **state)
 {
@@ -453,6 +478,7 @@ int main(void)
         cmocka_unit_test(an_ended_session_is_not_found),
         cmocka_unit_test(what_a_session_began_outlives_it),
         cmocka_unit_test(who_dropped_his_connection_waits_no_more),
+        cmocka_unit_test(a_request_that_comes_again_after_its_connection_died_acts_once),
         cmocka_unit_test(a_stream_is_not_given_to_another_principal),
         cmocka_unit_test(an_idempotent_call_is_sent_again_after_a_crash),
         cmocka_unit_test(a_question_is_answered_where_it_was_asked),
