@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Notes every decision that a verifier built with -DTABLE comes across: the operation and the event
- * before it, the answers, and the operation after it. Each once; written to TABLE_FILE at the end, to
- * be judged by compare.py. Nothing here is part of a state of the model.
+ * before it, the answers, and the operation after it. Each once; written to TABLE_FILE at the end,
+ * to be judged by compare.py. Nothing here is part of a state of the model.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static void table_end(void)
 }
 
 /* The rest is text of the verifier: `now` is the state of the model. */
-#define TABLE_ROW(prefix, r)                                                                        \
+#define TABLE_ROW(prefix, r)                                                                       \
     table_add(prefix "state", r.state), table_add(prefix "attempt", r.attempt),                    \
         table_add(prefix "open", r.earlier_open), table_add(prefix "asked", r.earlier_asked),      \
         table_add(prefix "sends", r.sends)

@@ -84,9 +84,9 @@ bool hx_absence_is_provable(const struct hx_record *record, const struct hx_fact
     const struct hx_contract *contract = &record->contract;
     if (contract->in_flight_bound_ms == HX_UNDECLARED_MS || !facts->is_sender_gone)
         return false;
-    /* From the last mark; but a sender that was paused between its mark and its first byte sends much
-     * later, and a mark may be lost. So it counts again from the moment at which the outcome was
-     * called unknown: every byte left before that. */
+    /* From the last mark; but a sender that was paused between its mark and its first byte sends
+     * much later, and a mark may be lost. So it counts again from the moment at which the outcome
+     * was called unknown: every byte left before that. */
     int64_t bound_ms = contract->in_flight_bound_ms + contract->visibility_lag_ms;
     if (record->settled.wall.ms == 0)
         return false;

@@ -16,8 +16,8 @@ struct hx_gap {
     struct hx_wall until; /* end of the caution */
 };
 
-/* A key that the ledger does not know may have been used in the gap: its time does not lie after it,
- * or it has none. It must open as unknown. */
+/* A key that the ledger does not know may have been used in the gap: its time does not lie after
+ * it, or it has none. It must open as unknown. */
 bool hx_gap_covers_key(const struct hx_gap *gap, struct hx_key_time time, struct hx_wall now);
 /* An equal call without a key may have been answered in the gap and be repeated now. */
 bool hx_gap_covers_keyless(const struct hx_gap *gap, const struct hx_contract *contract,
