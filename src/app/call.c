@@ -60,7 +60,7 @@ struct call {
     char principal[32];
     FILE *out;
     int status;
-    bool has_dropped_stderr;
+    bool has_let_go;
     unsigned term_count;
 };
 
@@ -78,7 +78,7 @@ static void relay(void *context, struct hx_span text)
 {
     const struct call *call = context;
     struct pollfd err = {.fd = STDERR_FILENO, .events = POLLOUT};
-    if (!call->has_dropped_stderr && poll(&err, 1, 0) == 1 && (err.revents & POLLOUT) != 0)
+    if (!call->has_let_go && poll(&err, 1, 0) == 1 && (err.revents & POLLOUT) != 0)
         fprintf(stderr, "%.*s\n", HX_SPAN_FMT(text));
 }
 
@@ -162,11 +162,15 @@ static void tell_key(const struct call *call)
 
 /* ---- shown ---- */
 
-static void drop_stderr(struct call *call)
+/* Whoever reads our output must see that it is over; the work goes on without him. */
+static void let_go_of_reader(struct call *call)
 {
-    if (!call->has_dropped_stderr)
-        hx_keeper_drop_stderr();
-    call->has_dropped_stderr = true;
+    if (call->has_let_go)
+        return;
+    call->has_let_go = true;
+    (void)fclose(call->out);
+    call->out = NULL;
+    hx_keeper_drop_stderr();
 }
 
 static void show(struct call *call, const struct hx_call_answer *answer)
@@ -193,10 +197,7 @@ static void show(struct call *call, const struct hx_call_answer *answer)
     hx_call_front_leave(call->downstream, was_shown);
     if (answer->kind != HX_CALL_WAIT_OVER)
         return;
-    /* Nobody waits any more, and the work goes on without him. */
-    (void)fclose(call->out);
-    call->out = NULL;
-    drop_stderr(call);
+    let_go_of_reader(call);
     hx_keeper_let_go(call->status);
     hx_gateway_drain(call->gateway);
 }
@@ -222,7 +223,7 @@ static void turn_until_done(struct call *call)
         const struct hx_call_answer *answer = hx_call_front_answer(call->downstream);
         if (hx_gateway_is_draining(call->gateway)) {
             tell_interrupted(call);
-            drop_stderr(call);
+            let_go_of_reader(call);
         } else if (answer != NULL && !call->is_told) {
             show(call, answer);
             wait_ms = 0;

@@ -56,13 +56,18 @@ bool hx_may_send_again(const struct hx_record *record, const struct hx_facts *fa
                        const struct hx_now *now)
 {
     const struct hx_contract *contract = &record->contract;
-    if (!hx_is_resend_declared(contract) || !hx_has_attempts_left(record) || !facts->is_same_target)
+    bool is_recognised = hx_is_resend_declared(contract) || facts->is_key_unused;
+    if (!is_recognised || !hx_has_attempts_left(record) || !facts->is_same_target)
         return false;
     /* A key from the gap of a restored ledger: what was sent then had another effect key. */
     if (record->attempt.state == HX_ATTEMPT_NONE)
         return false;
     if (record->earlier.confirmed > 0 || record->attempt.state == HX_ATTEMPT_CONFIRMED)
         return false;
+    /* Semantics section 9: the same bytes under the same key, to a peer that knows keys. How long it
+     * knows them is its own to say: it answers "expired" to one that it may have forgotten. */
+    if (facts->is_key_unused)
+        return true;
     /* Before an idempotent tool is sent the same again, the old transport must be closed, or the
      * two could land in the wrong order. */
     bool is_order_safe = facts->is_sender_gone || contract->is_reorder_safe;

@@ -80,11 +80,24 @@ bool hx_inner_take(struct hx_work *work, const struct hx_mcp_call_result *result
     return false;
 }
 
+/* It runs there, so what is lost here will be known there. Only for somebody who waits. */
+static void ask_once_more(struct hx_work *work)
+{
+    bool is_wanted = work->search == HX_SEARCH_ASKING && work->route == NULL &&
+                     work->op.durable.state == HX_OP_UNKNOWN;
+    if (is_wanted && (hx_list_is_empty(&work->calls) || !hx_inner_ask(work)))
+        hx_ladder_over(work);
+}
+
 void hx_inner_poll(struct hx_work *work)
 {
     struct hx_link *link = work->link;
+    if (!hx_work_has_attempt(work)) {
+        ask_once_more(work);
+        return;
+    }
     bool may_ask = link != NULL && link->state == HX_LINK_READY && link->has_operations;
-    if (!hx_work_has_attempt(work) || work->route != NULL)
+    if (work->route != NULL)
         return;
     if (!may_ask || !hx_work_put_on_wire(work, link))
         hx_work_lost(work, HX_REASON_TRANSPORT_LOST, true);
@@ -124,24 +137,71 @@ bool hx_inner_ask(struct hx_work *work)
     return true;
 }
 
-void hx_inner_answered(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line)
+/* The request never came there, or not yet: the core may send it once more. */
+static void key_is_unused(struct hx_work *work)
 {
-    struct hx_gateway *gateway = route->link->gateway;
+    work->search = HX_SEARCH_OVER;
+    work->facts.is_key_unused = true;
+    hx_work_event(work, HX_EV_LOOK);
+    work->facts.is_key_unused = false;
+}
+
+static bool is_unfinished(struct hx_span execution)
+{
+    static const enum hx_op_state states[] = {HX_OP_AWAITING_APPROVAL, HX_OP_READY, HX_OP_RUNNING,
+                                              HX_OP_INPUT_REQUIRED};
+    enum hx_op_state state;
+    if (!hx_op_state_parse(execution, &state))
+        return false;
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        if (state == states[i])
+            return true;
+    }
+    return false;
+}
+
+static bool says_not_found(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
+{
     struct hx_json_tape *tape = &gateway->scratch;
-    struct hx_work *work = hx_route_take(route).work;
-    if (work == NULL)
-        return;
+    if (msg->kind != HX_RPC_ERROR || hx_json_read(tape, msg->error, &gateway->part_limits) != 0)
+        return false;
+    uint32_t data = hx_json_member(tape, 0, HX_SPAN_LIT("data"));
+    return hx_json_is_text(tape, hx_json_member(tape, data, HX_SPAN_LIT("code")),
+                           HX_SPAN_LIT("NOT_FOUND"));
+}
+
+static void take_row(struct hx_work *work, const struct hx_rpc_msg *msg, struct hx_buf *line)
+{
+    struct hx_gateway *gateway = work->gateway;
+    struct hx_json_tape *tape = &gateway->scratch;
     bool is_result =
         msg->kind == HX_RPC_RESULT && hx_json_read(tape, msg->result, &gateway->part_limits) == 0;
     uint32_t operation =
         is_result ? hx_json_member(tape, 0, HX_SPAN_LIT("operation")) : HX_JSON_NONE;
     uint32_t result = hx_json_member(tape, operation, HX_SPAN_LIT("result"));
     uint32_t error = hx_json_member(tape, operation, HX_SPAN_LIT("error"));
-    if (result == HX_JSON_NONE && error == HX_JSON_NONE) {
+    uint32_t execution =
+        hx_json_member_of(tape, operation, HX_SPAN_LIT("execution"), HX_JSON_STRING);
+    if (result != HX_JSON_NONE || error != HX_JSON_NONE) {
+        bool is_error = result == HX_JSON_NONE;
+        struct hx_span bytes = hx_json_raw(tape, is_error ? error : result);
+        hx_outcome_evidence(work, bytes, is_error, line);
+    } else if (execution != HX_JSON_NONE && is_unfinished(hx_json_content(tape, execution))) {
+        hx_timer_arm(&gateway->timers, &work->inner_poll,
+                     hx_mono_after(gateway->now.mono, HX_REFUSED_WAIT_MS));
+    } else {
         hx_ladder_over(work);
-        return;
     }
-    bool is_error = result == HX_JSON_NONE;
-    struct hx_span bytes = hx_json_raw(tape, is_error ? error : result);
-    hx_outcome_evidence(work, bytes, is_error, line);
+}
+
+void hx_inner_answered(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line)
+{
+    struct hx_gateway *gateway = route->link->gateway;
+    struct hx_work *work = hx_route_take(route).work;
+    if (work == NULL)
+        return;
+    if (says_not_found(gateway, msg) && work->op.phase == HX_PHASE_IDLE)
+        key_is_unused(work);
+    else
+        take_row(work, msg, line);
 }

@@ -3,6 +3,8 @@
 
 from . import (  # noqa: F401
     bytes_exact,
+    call,
+    call_storm,
     config,
     conformance,
     crash,

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: MIT
+"""`hapax call`: before a stub over stdio, before a bare server over HTTP, before `hapax serve`; killed
+at its own points and at others, taken up again, and what it says to a script.
+"""
+
+import glob
+import json
+import os
+import re
+import signal
+import subprocess
+
+from kit.harness import Failure, Skip, test
+from rawclient import stub
+from webclient import Serve
+from .http_upstream import Site
+
+QUICK = {"tools": {"charge": {"runs": [[{"text": "receipt $RECEIPT"}]]}}}
+RELEASED = {"tools": {"charge": {"runs": [[{"wait": "release"}, {"text": "receipt $RECEIPT"}]]}}}
+DYING = {"tools": {"charge": {"runs": [[{"kill": 9}], [{"text": "receipt $RECEIPT"}]]}}}
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "src")
+DONE, TOOL_ERROR, USAGE, ABSENT, NO_LEDGER, NOT_HAPPENED, NO_SERVER, UNKNOWN = range(8)
+KEEPER_LOST, STILL_RUNNING = 70, 75
+
+
+def call(title):
+    return test("call", "call_" + title, needs_hapax=True)
+
+
+class Caller:
+    """`hapax call` again and again on one ledger."""
+
+    def __init__(self, t, *options):
+        self.t, self.options = t, options
+
+    def argv(self, *words):
+        return [self.t.surroundings.hapax, "call", "--ledger", self.t.ledger, *words]
+
+    def start(self, *words, env=None, **more):
+        return subprocess.Popen(
+            self.argv(*words),
+            env={**self.t.env, **(env or {})},
+            stdin=more.pop("stdin", subprocess.DEVNULL),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **more,
+        )
+
+    def run(self, *words, env=None, given=None):
+        """Exit status, standard output, standard error."""
+        process = self.start(*words, env=env, stdin=subprocess.PIPE)
+        out, err = process.communicate(given or b"", timeout=60)
+        return process.returncode, out.decode(), err.decode()
+
+    def stdio(self, script, *words, options=(), **more):
+        bound = ("--orphan-timeout", "5s")
+        return self.run(*bound, *options, *words, "--", *stub(self.t, script), **more)
+
+    def json(self, status, *words, **more):
+        got, out, err = self.run("--json", *words, **more)
+        self.t.equal(got, status, f"exit status of {words} ({out[-600:]} {err[-300:]})")
+        told = json.loads(out)
+        self.t.equal(told["exit_status"], status, "its own exit status")
+        return told
+
+    def open(self):
+        return len(glob.glob(os.path.join(self.t.ledger, "calls", "*.json")))
+
+
+@call("and_its_replay")
+def replay(t):
+    caller = Caller(t)
+    told = [caller.stdio(QUICK, "--key", "k1", "charge", '{"n":1}') for _ in range(2)]
+    t.equal(told[0][0], DONE, f"exit status: {told[0]}")
+    t.equal(told[0][1], f"receipt {t.effects()[0]['receipt']}\n", "the tool's text alone")
+    t.equal(told[1][:2], told[0][:2], "the same again")
+    t.equal(len(t.effects()), 1, "effects")
+    t.equal(caller.open(), 0, "open calls")
+
+
+@call("mints_a_key_and_says_how_to_go_on")
+def minted(t):
+    status, _, err = Caller(t).stdio(QUICK, "charge")
+    t.equal(status, DONE, f"exit status: {err}")
+    key = re.search(r"the key is ([0-9a-f-]{36}); .*: hapax call --resume \1 --ledger ", err)
+    t.true(key, f"the key and the command: {err}")
+    t.equal(t.operations()[0]["key"], key.group(1), "the key in the ledger")
+    t.equal(t.effects()[0]["args"], "{}", "arguments that nobody wrote")
+
+
+@call("arguments_from_everywhere_byte_for_byte")
+def arguments(t):
+    caller = Caller(t)
+    raw = '{"b":1.0, "a":[9007199254740993,"\\u00e9"]}'
+    with open(t.path("arguments.json"), "w", encoding="utf-8") as file:
+        file.write(raw + "\n")
+    ways = [(raw, None), ("@" + t.path("arguments.json"), None), ("-", raw.encode())]
+    for n, (word, given) in enumerate(ways):
+        told = caller.stdio(QUICK, "--key", f"k{n}", "charge", word, given=given)
+        t.equal(told[0], DONE, f"exit status of {word}: {told}")
+        t.equal(t.effects()[-1]["args"], raw, f"the arguments of {word}")
+
+
+@call("says_what_is_wrong_before_anything")
+def usage(t):
+    caller = Caller(t)
+    wrong = [
+        ([], "neither a target"),
+        (["charge", "[1]", "--", "x"], "one JSON object"),
+        (["charge", '{"a":1,"a":2}', "--", "x"], "two members"),
+        (["charge", "{", "--", "x"], "arguments"),
+        (["charge", "{}", "more", "--", "x"], "one word too many"),
+        (["charge", "{}", "--"], "no command"),
+        (["http://127.0.0.1:1/", "charge", "@/nowhere"], "cannot be read"),
+        (["nobody", "charge"], "no URL"),
+        (["--wait", "3", "charge", "--", "x"], "--wait"),
+        (["--key", "null", "charge", "--", "x"], "--key"),
+        (["--all", "charge", "--", "x"], "--all"),
+        (["--resume", "--", "x"], "target was kept"),
+        (["--give-up"], "needs the key"),
+    ]
+    for words, says in wrong:
+        status, out, err = caller.run(*words)
+        t.equal((status, out), (USAGE, ""), f"exit status and output of {words}")
+        t.true(says in err, f"{words} says {says!r}: {err}")
+    t.equal(caller.open(), 0, "open calls")
+
+
+@call("exit_statuses_and_json")
+def statuses(t):
+    caller = Caller(t)
+    script = {
+        "tools": {
+            "bad": {"runs": [[{"result": '{"content":[{"type":"text","text":"no"}],"isError":true}'}]]},
+            "worse": {"runs": [[{"error": '{"code":-32050,"message":"odd","data":{"code":"FAILED"}}'}]]},
+            "refuses": {"runs": [[{"error": '{"code":-32099,"message":"did nothing"}'}]]},
+            "dies": DYING["tools"]["charge"],
+            "slow": RELEASED["tools"]["charge"],
+        }
+    }
+    rules = ("--tool", "refuses: no_effect_errors=-32099", "--orphan-timeout", "5s")
+
+    def ask(status, tool, *more):
+        return caller.json(status, *rules, *more, "--key", "k-" + tool, tool, "{}", "--", *stub(t, script))
+
+    told = ask(TOOL_ERROR, "bad")
+    t.equal((told["execution"], told["result"]["isError"]), ("succeeded", True), "a tool's isError")
+    told = ask(TOOL_ERROR, "worse")
+    t.equal((told["execution"], told["error"]["code"]), ("succeeded", -32050), "a tool's error")
+    told = ask(NOT_HAPPENED, "refuses")
+    t.equal((told["code"], told["effect"]), ("FAILED", "absent"), "a proof of no effect")
+    told = ask(UNKNOWN, "dies")
+    t.equal((told["execution"], told["effect"]), ("unknown", "intended"), "a server that died")
+    t.equal([one["choice"] for one in told["choices"]], ["query", "again", "give_up"], "choices")
+    told = ask(STILL_RUNNING, "slow", "--wait", "300ms")
+    t.equal((told["execution"], told["effect"]), ("running", "intended"), "the wait is over")
+    t.touch("release")
+    told = caller.json(DONE, "--resume", "k-slow")
+    t.true("receipt" in json.dumps(told["result"]), f"the real result: {told}")
+    status, _, err = caller.run("--resume", "k-slow")
+    t.equal(status, ABSENT, f"answered already: {err}")
+    status, _, err = caller.run("--key", "k-none", "charge", "--", t.path("no-such-server"))
+    t.equal(status, NO_SERVER, f"no server: {err}")
+    t.equal(caller.open(), 1, "open calls: the unknown one")
+
+
+@call("a_bare_server_cut_after_the_body")
+def bare_cut(t):
+    """It ignores keys. The effect is there, the answer is not: unknown, and never a second one."""
+    site = Site(t).serve()
+    caller = Caller(t)
+    url = f"http://127.0.0.1:{site.port}/mcp"
+    raw = json.dumps({"steps": [{"close": True}]})
+    told = caller.json(UNKNOWN, "--key", "k1", url, "charge", raw)
+    t.equal((told["execution"], told["effect"]), ("unknown", "intended"), "what is told")
+    for words in (["--key", "k1", url, "charge", raw], ["--resume", "k1"], ["--resume"]):
+        told = caller.json(UNKNOWN, *words)
+        t.equal(site.effects(), 1, f"effects after {words[0]}")
+    status, _, err = caller.run("--resume", "--all")
+    t.equal(status, UNKNOWN, "exit status of --resume --all")
+    commands = [line.strip() for line in err.splitlines() if line.startswith("    hapax ")]
+    t.equal(commands, [one["command"] for one in told["choices"]], "the commands, for a person")
+
+
+@call("do_it_again_is_one_more")
+def again(t):
+    """The person's choice, by the command that he was given."""
+    caller = Caller(t)
+    told = caller.json(UNKNOWN, "--key", "k1", "charge", '{"n":1}', "--", *stub(t, DYING))
+    command = [one["command"] for one in told["choices"] if one["choice"] == "again"][0]
+    path = os.path.dirname(t.surroundings.hapax) + ":" + t.env["PATH"]
+    done = subprocess.run(
+        command, shell=True, env={**t.env, "PATH": path}, capture_output=True, timeout=60, check=False
+    )
+    t.equal(done.returncode, DONE, f"exit status: {done}")
+    t.equal(len(t.effects()), 2, "effects")
+    t.equal(caller.open(), 0, "open calls")
+
+
+@call("given_up")
+def given_up(t):
+    caller = Caller(t)
+    told = caller.json(UNKNOWN, "--key", "it's-mine", "charge", "--", *stub(t, DYING))
+    t.true("'it'\\''s-mine'" in told["choices"][-1]["command"], f"quoted: {told['choices']}")
+    status, _, err = caller.run("--give-up", "it's-mine")
+    t.equal(status, DONE, f"exit status: {err}")
+    t.equal(caller.run("--resume", "--all")[0], DONE, "nothing is open")
+    t.equal(t.operations()[0]["execution"], "unknown", "the ledger's word")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@call("front_killed_in_the_call")
+def front_killed(t):
+    """What the person kills is not what works: the answer waits for --resume."""
+    caller = Caller(t)
+    words = ("--orphan-timeout", "10s", "--key", "k1", "charge", "--", *stub(t, RELEASED))
+    process = caller.start(*words)
+    t.wait_effects(1)
+    process.kill()
+    t.equal(process.wait(), -9, "how the front ended")
+    process.communicate()
+    resumed = caller.start("--resume", "k1")
+    t.wait_repeats(1)
+    t.touch("release")
+    out, err = resumed.communicate(timeout=30)
+    t.equal(resumed.returncode, DONE, f"exit status: {err}")
+    t.true(b"receipt" in out, f"the real result: {out}")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@call("interrupted_says_how_to_go_on")
+def interrupted(t):
+    caller = Caller(t)
+    words = ("--orphan-timeout", "10s", "--key", "k1", "charge", "--", *stub(t, RELEASED))
+    process = caller.start(*words)
+    t.wait_effects(1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    t.true(b"hapax call --resume k1" in err, f"the command: {err}")
+    t.touch("release")
+    t.wait(lambda: t.operations()[0]["execution"] == "succeeded", "the outcome")
+    t.true("receipt" in caller.run("--resume")[1], "the real result")
+
+
+@call("two_at_once_under_one_key")
+def joined(t):
+    caller = Caller(t)
+    words = ("--key", "k1", "charge", "--", *stub(t, RELEASED))
+    both = [caller.start(*words) for _ in range(2)]
+    t.wait_effects(1)
+    t.wait_repeats(1)
+    t.touch("release")
+    told = [process.communicate(timeout=30)[0] for process in both]
+    t.equal(told[0], told[1], "answers")
+    t.equal(len(t.effects()), 1, "effects")
+    t.equal(caller.open(), 0, "open calls")
+
+
+@call("by_a_name_in_a_file")
+def by_name(t):
+    """The file that editors keep; taken up again from another directory."""
+    argv = stub(t, DYING)
+    os.makedirs(t.path("project"))
+    with open(t.path("project/mcp.json"), "w", encoding="utf-8") as file:
+        json.dump({"mcpServers": {"bank": {"command": argv[0], "args": argv[1:]}}}, file)
+    caller = Caller(t)
+    process = caller.start(
+        "--config", "mcp.json", "--key", "k1", "bank", "charge", "--json", cwd=t.path("project")
+    )
+    out, err = process.communicate(timeout=30)
+    t.equal(process.returncode, UNKNOWN, f"exit status: {err}")
+    t.equal(json.loads(out)["server"], "bank", "its name")
+    told = caller.json(UNKNOWN, "--resume")
+    t.equal(told["server"], "bank", "its name, taken up")
+    status, _, err = caller.run("--config", t.path("project/mcp.json"), "shop", "charge")
+    t.equal(status, USAGE, f"exit status for a name that is not there: {err}")
+
+
+@call("secrets_stay_in_their_file")
+def secrets(t):
+    site = Site(t).serve()
+    with open(t.path("headers"), "w", encoding="utf-8") as file:
+        file.write("Authorization: Bearer hpx-very-secret\n")
+    os.chmod(t.path("headers"), 0o600)
+    url = f"http://127.0.0.1:{site.port}/mcp"
+    raw = json.dumps({"steps": [{"close": True}]})
+    caller = Caller(t)
+    caller.json(UNKNOWN, "--key", "k1", "--headers-file", t.path("headers"), url, "charge", raw)
+    t.true("hpx-very-secret" in str(t.lines("site/requests")), "the server got it")
+    for path in t.ledger_files():
+        with open(path, "rb") as file:
+            t.true(b"hpx-very-secret" not in file.read(), f"a secret in {path}")
+        t.equal(os.stat(path).st_mode & 0o077, 0, f"others may read {path}")
+
+
+@call("inner_gateway_asked")
+def inner_asked(t):
+    """The keeper is killed while `hapax serve` works: it is asked, and knows."""
+    inner = Serve(t, ["--", *stub(t, QUICK)], ledger=t.path("inner"))
+    url = f"http://127.0.0.1:{inner.port}/mcp"
+    caller = Caller(t)
+    status, _, _ = caller.run("--key", "k1", url, "charge", env={"HAPAX_CRASH_AT": "reply-not-stored"})
+    if status == DONE:
+        raise Skip("built without crash_points")
+    t.equal((status, len(t.effects())), (KEEPER_LOST, 1), "killed with the answer in hand")
+    told = caller.json(DONE, "--resume", "k1")
+    t.true("receipt" in json.dumps(told["result"]), f"the real result: {told}")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@call("inner_gateway_that_never_saw_it")
+def inner_unseen(t):
+    """The request was marked as sent and never left: the inner gateway is asked, knows nothing, and
+    is sent it once more under the same key."""
+    inner = Serve(t, ["--", *stub(t, QUICK)], ledger=t.path("inner"))
+    url = f"http://127.0.0.1:{inner.port}/mcp"
+    caller = Caller(t)
+    status, _, _ = caller.run("--key", "k1", url, "charge", env={"HAPAX_CRASH_AT": "marked-not-sent"})
+    if status == DONE:
+        raise Skip("built without crash_points")
+    t.equal((status, len(t.effects())), (KEEPER_LOST, 0), "killed before a byte left")
+    told = caller.json(DONE, "--resume", "k1")
+    t.true("receipt" in json.dumps(told["result"]), f"the real result: {told}")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+def points():
+    found = set()
+    for path in glob.glob(os.path.join(SOURCES, "**", "*.c"), recursive=True):
+        with open(path, encoding="utf-8") as file:
+            found.update(re.findall(r'HX_CRASH_POINT\("([^"]+)"\)', file.read()))
+    return sorted(found)
+
+
+@call("killed_at_every_point_it_comes_to")
+def crash_points(t):
+    """Each visit of each point, for three kinds of tool; taken up until it is answered."""
+    with open(t.surroundings.hapax, "rb") as file:
+        if b"HAPAX_CRASH_AT" not in file.read():
+            raise Skip("built without crash_points")
+    kinds = {"opaque": "opaque", "idem": "idempotent"}
+    tools = {tool: {"runs": [[{"text": "receipt $RECEIPT"}]]} for tool in kinds}
+    server = ("--tool", "idem: class=idempotent", "--orphan-timeout", "5s")
+    caller = Caller(t)
+    reached = {}
+    for point in points():
+        for tool in kinds:
+            key = f"{point}-{tool}"
+            words = (*server, "--key", key, tool, json.dumps({"key": key}), "--", *stub(t, {"tools": tools}))
+            status, out, err = caller.run(*words, env={"HAPAX_CRASH_AT": point})
+            if status == DONE:
+                break  # it does not come there
+            t.equal(status, KEEPER_LOST, f"{key}: exit status {err}")
+            reached[point] = reached.get(point, 0) + 1
+            status, out, err = caller.run("--resume", key)
+            if status == ABSENT:  # it was answered, or never written down
+                status, out, err = caller.run(*words)
+            ran = [one for one in t.effects(tool) if json.loads(one["args"])["key"] == key]
+            where = f"{key}: status {status}, {len(ran)} effects, {out} {err}"
+            most = 2 if tool == "idem" else 1
+            t.true((status == DONE) <= len(ran) <= most, where)
+            t.true(status == DONE or (tool == "opaque" and status == UNKNOWN), where)
+            if status == DONE:
+                t.true(ran[-1]["receipt"] in out, f"not the result of what ran: {where}")
+    own = [point for point in points() if point.startswith("call-")]
+    missing = [point for point in own if point not in reached]
+    t.equal(missing, [], "points of hapax call that no run came to")
+    t.true(len(reached) >= 12, f"points reached: {sorted(reached)}")
