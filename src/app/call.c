@@ -195,10 +195,10 @@ static void show(struct call *call, const struct hx_call_answer *answer)
         call->status = HX_CALL_EXIT_STILL_RUNNING;
     }
     hx_call_front_leave(call->downstream, was_shown);
-    if (answer->kind != HX_CALL_WAIT_OVER)
-        return;
     let_go_of_reader(call);
-    hx_keeper_let_go(call->status);
+    /* What is left is to end the server, or to go on without anybody who waits. */
+    if (answer->kind == HX_CALL_WAIT_OVER)
+        hx_keeper_let_go(call->status);
     hx_gateway_drain(call->gateway);
 }
 
@@ -315,6 +315,9 @@ static void make_gateway(struct call *call)
         .downstream = call->downstream,
         .tenant = HX_SPAN_LIT("local"),
         .principal = hx_span_cstr(call->principal),
+        /* So the handshake is the gateway's own: it is made again with each connection, and nothing
+         * is sent to a server that was not greeted. */
+        .share = HX_SPAN_LIT("call"),
     };
     (void)hx_session_new(call->gateway, &client);
     call->term_watch = hx_loop_signal_new(call->loop, SIGTERM, on_signal, call);

@@ -427,5 +427,4 @@ void hx_call_front_leave(struct hx_downstream *downstream, bool was_shown)
     if (front->answer_tag != 0)
         append(front, was_shown ? HX_PEER_WRITTEN : HX_PEER_NOT_SENT, front->answer_tag);
     front->answer_tag = 0;
-    append(front, HX_PEER_END_OF_INPUT, 0);
 }

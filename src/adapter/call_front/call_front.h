@@ -7,7 +7,7 @@
  *     ... turns of the gateway, until ...
  *     const struct hx_call_answer *answer = hx_call_front_answer(down);
  *     ... it is shown ...
- *     hx_call_front_leave(down, was_shown);   // its fate, and the end of the client's input
+ *     hx_call_front_leave(down, was_shown);   // its fate; then the gateway drains
  *
  * "Busy" is asked again until the wait is over; "unavailable", which says that nothing was sent,
  * only when the caller said how long he waits. An error that does not say whose it is (the tool's,
