@@ -64,8 +64,8 @@ bool hx_may_send_again(const struct hx_record *record, const struct hx_facts *fa
         return false;
     if (record->earlier.confirmed > 0 || record->attempt.state == HX_ATTEMPT_CONFIRMED)
         return false;
-    /* Semantics section 9: the same bytes under the same key, to a peer that knows keys. How long it
-     * knows them is its own to say: it answers "expired" to one that it may have forgotten. */
+    /* Semantics section 9: the same bytes under the same key, to a peer that knows keys. How long
+     * it knows them is its own to say: it answers "expired" to one that it may have forgotten. */
     if (facts->is_key_unused)
         return true;
     /* Before an idempotent tool is sent the same again, the old transport must be closed, or the
