@@ -61,9 +61,9 @@ struct hx_facts {
     bool is_epoch_current; /* of the claim of the present attempt: no mark then proves something */
     bool is_mark_durable;  /* the store syncs marks (PostgreSQL) */
     bool is_same_target;   /* the upstream is the one the first attempt went to */
-    /* It is a gateway of our kind, was one at the first send too, and says that it has no operation
-     * under the effect key. Whatever of ours still comes there will be recognised by that key. */
-    bool is_key_unused;
+    /* It is a gateway of our kind, was one at the first send too, and was asked just now: it has no
+     * outcome under the effect key. Whatever else comes there will be recognised by that key. */
+    bool recognises_key;
 };
 
 /* How a call that continues a round relates to the rounds already known. */

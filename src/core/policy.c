@@ -56,7 +56,7 @@ bool hx_may_send_again(const struct hx_record *record, const struct hx_facts *fa
                        const struct hx_now *now)
 {
     const struct hx_contract *contract = &record->contract;
-    bool is_recognised = hx_is_resend_declared(contract) || facts->is_key_unused;
+    bool is_recognised = hx_is_resend_declared(contract) || facts->recognises_key;
     if (!is_recognised || !hx_has_attempts_left(record) || !facts->is_same_target)
         return false;
     /* A key from the gap of a restored ledger: what was sent then had another effect key. */
@@ -66,7 +66,7 @@ bool hx_may_send_again(const struct hx_record *record, const struct hx_facts *fa
         return false;
     /* Semantics section 9: the same bytes under the same key, to a peer that knows keys. How long
      * it knows them is its own to say: it answers "expired" to one that it may have forgotten. */
-    if (facts->is_key_unused)
+    if (facts->recognises_key)
         return true;
     /* Before an idempotent tool is sent the same again, the old transport must be closed, or the
      * two could land in the wrong order. */

@@ -137,27 +137,35 @@ bool hx_inner_ask(struct hx_work *work)
     return true;
 }
 
-/* The request never came there, or not yet: the core may send it once more. */
-static void key_is_unused(struct hx_work *work)
+/* It has no outcome, and gets none by being asked: the request never came there, or waits there for
+ * somebody who calls. The core may call again under the key; once for each time that we take the
+ * operation in hand, or the two of us would use up the attempts among ourselves. */
+static void has_no_outcome(struct hx_work *work)
 {
+    if (work->was_called_again || work->op.phase != HX_PHASE_IDLE) {
+        hx_ladder_over(work);
+        return;
+    }
+    work->was_called_again = true;
     work->search = HX_SEARCH_OVER;
-    work->facts.is_key_unused = true;
+    work->facts.recognises_key = true;
     hx_work_event(work, HX_EV_LOOK);
-    work->facts.is_key_unused = false;
+    work->facts.recognises_key = false;
 }
 
-static bool is_unfinished(struct hx_span execution)
+/* What somebody there works at, or waits for a person, is waited for. */
+static bool goes_on(struct hx_span execution)
 {
-    static const enum hx_op_state states[] = {HX_OP_AWAITING_APPROVAL, HX_OP_READY, HX_OP_RUNNING,
-                                              HX_OP_INPUT_REQUIRED};
     enum hx_op_state state;
-    if (!hx_op_state_parse(execution, &state))
-        return false;
-    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
-        if (state == states[i])
-            return true;
-    }
-    return false;
+    return hx_op_state_parse(execution, &state) &&
+           (state == HX_OP_RUNNING || state == HX_OP_AWAITING_APPROVAL ||
+            state == HX_OP_INPUT_REQUIRED);
+}
+
+static bool waits_for_a_call(struct hx_span execution)
+{
+    enum hx_op_state state;
+    return hx_op_state_parse(execution, &state) && (state == HX_OP_READY || state == HX_OP_UNKNOWN);
 }
 
 static bool says_not_found(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
@@ -186,7 +194,9 @@ static void take_row(struct hx_work *work, const struct hx_rpc_msg *msg, struct 
         bool is_error = result == HX_JSON_NONE;
         struct hx_span bytes = hx_json_raw(tape, is_error ? error : result);
         hx_outcome_evidence(work, bytes, is_error, line);
-    } else if (execution != HX_JSON_NONE && is_unfinished(hx_json_content(tape, execution))) {
+    } else if (execution != HX_JSON_NONE && waits_for_a_call(hx_json_content(tape, execution))) {
+        has_no_outcome(work);
+    } else if (execution != HX_JSON_NONE && goes_on(hx_json_content(tape, execution))) {
         hx_timer_arm(&gateway->timers, &work->inner_poll,
                      hx_mono_after(gateway->now.mono, HX_REFUSED_WAIT_MS));
     } else {
@@ -200,8 +210,8 @@ void hx_inner_answered(struct hx_route *route, const struct hx_rpc_msg *msg, str
     struct hx_work *work = hx_route_take(route).work;
     if (work == NULL)
         return;
-    if (says_not_found(gateway, msg) && work->op.phase == HX_PHASE_IDLE)
-        key_is_unused(work);
+    if (says_not_found(gateway, msg))
+        has_no_outcome(work);
     else
         take_row(work, msg, line);
 }

@@ -68,8 +68,9 @@ struct hx_work {
     struct hx_timer look;   /* LOOK_LATER */
     struct hx_timer poll;   /* WATCH */
     struct hx_timer inner_poll;
-    bool is_inner;   /* the attempt went to a gateway of our kind, under the effect key */
-    bool has_polled; /* which has said that it is not over */
+    bool is_inner;         /* the attempt went to a gateway of our kind, under the effect key */
+    bool has_polled;       /* which has said that it is not over */
+    bool was_called_again; /* an inner gateway recognised the key */
 
     enum hx_search search;
     struct hx_span handle; /* what is searched by */

@@ -122,18 +122,18 @@ static void class_decides_what_is_sent_again(void **state)
     }
 }
 
-static void a_gateway_that_never_saw_the_key_may_be_sent_it_again(void **state)
+static void a_gateway_that_recognises_the_key_may_be_sent_it_again(void **state)
 {
     (void)state;
     struct hx_now now = kit_now(1, 1000);
     struct hx_contract contract = kit_contract(HX_CLASS_OPAQUE);
     contract.attempts_max = 5;
     struct hx_record record = sent_record(contract);
-    struct hx_facts facts = {.is_same_target = true, .is_key_unused = true};
+    struct hx_facts facts = {.is_same_target = true, .recognises_key = true};
     assert_true(hx_may_send_again(&record, &facts, &now));
-    facts.is_key_unused = false;
+    facts.recognises_key = false;
     assert_false(hx_may_send_again(&record, &facts, &now));
-    facts = (struct hx_facts){.is_same_target = false, .is_key_unused = true};
+    facts = (struct hx_facts){.is_same_target = false, .recognises_key = true};
     assert_false(hx_may_send_again(&record, &facts, &now));
     facts.is_same_target = true;
     record.sends = contract.attempts_max;
@@ -247,7 +247,7 @@ int main(void)
         cmocka_unit_test(undeclared_horizon_covers_nothing),
         cmocka_unit_test(lost_mark_does_not_move_the_horizon),
         cmocka_unit_test(class_decides_what_is_sent_again),
-        cmocka_unit_test(a_gateway_that_never_saw_the_key_may_be_sent_it_again),
+        cmocka_unit_test(a_gateway_that_recognises_the_key_may_be_sent_it_again),
         cmocka_unit_test(not_before_is_a_monotonic_moment),
         cmocka_unit_test(words_of_an_inner_gateway_end_an_attempt_as_they_must),
         cmocka_unit_test(absence_needs_a_bound_a_gone_sender_and_time_since_the_last_mark),
