@@ -201,7 +201,8 @@ void hx_http_exchange_begin(struct hx_http_exchange *exchange);
 void hx_http_request_handed_out(struct hx_http_exchange *exchange, size_t count);
 /* What the head of the reply says. */
 void hx_http_request_take_head(struct hx_http_exchange *exchange, int status, struct hx_span type);
-/* The same by the library: at the first byte of the reply's body, or at the end when there was none. */
+/* The same by the library: at the first byte of the reply's body, or at its end when there was
+ * none. */
 void hx_http_request_head(struct hx_http_exchange *exchange);
 void hx_http_exchange_hold(struct hx_http_exchange *exchange, bool is_held);
 
