@@ -21,7 +21,7 @@
 #define attempts_left (this_row.sends < SENDS_MAX)
 #define may_send_again ((CLASS == IDEMPOTENT && (sender_is_gone || REORDER_SAFE) || \
     CLASS == KEYED && !this_row.horizon_over) && \
-    attempts_left && this_row.attempt != NONE && this_row.attempt != CONFIRMED)
+    attempts_left && !this_row.from_gap && this_row.attempt != CONFIRMED)
 #define absence_is_provable (sender_is_gone && this_row.bound_over && !this_row.other_boot)
 #define run_is_wanted (me.waiting || this_row.approved || !nothing_before)
 #define is_in_hand (me.phase == SENDING || me.phase == AWAITING)
@@ -328,7 +328,7 @@ inline on_absence_proved()
     if
     :: !past && this_row.state == UNKNOWN && !this_row.superseded && absence_is_provable ->
         if
-        :: RETRY_AFTER_PROOF && attempts_left -> commit_verb(W_ABSENT_AGAIN)
+        :: RETRY_AFTER_PROOF && attempts_left && !this_row.from_gap -> commit_verb(W_ABSENT_AGAIN)
         :: else -> commit_verb(W_ABSENT)
         fi
     :: else -> answer_caller(SAY_NOT_APPLIED)

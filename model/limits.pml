@@ -67,18 +67,11 @@
 #ifndef RETENTION
 #define RETENTION 0
 #endif
-#ifndef RESTORE /* of an older copy of the ledger; what is made of it: */
+#ifndef RESTORE /* of an older copy of the ledger */
 #define RESTORE 0
 #endif
-#define DOUBTED 1       /* open rows and unknown keys are unknown */
-#define BELIEVED_ROWS 2 /* open rows go on where the copy says they were */
-#define BELIEVED_KEYS 3 /* a key older than the copy, which it does not know, is a new one */
 #ifndef SETTLE /* faults and calls end at any moment, and then everything must come to rest */
 #define SETTLE 0
-#endif
-
-#ifndef LOST_MARKS /* a store that takes a mark lost in an error for one never written */
-#define LOST_MARKS 0
 #endif
 
 #define SENDS_MAX 2 /* attempts of the contract */

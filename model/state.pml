@@ -141,8 +141,8 @@ bit has_copy;
 bit restored;
 
 /* What a gateway knows of a key that no row has. */
-#define key_is_from_gap_now (now.restored && RESTORE != BELIEVED_KEYS)
-#define key_is_from_gap (restored && RESTORE != BELIEVED_KEYS)
+#define key_is_from_gap_now now.restored
+#define key_is_from_gap restored
 
 /* Scratch of one step, 0 between steps: gateway, row, event, and what the event says. */
 bit G;
@@ -189,6 +189,7 @@ c_decl { \#include "table.h" }
     table_add("flag", now.flag); table_add("past", now.past); table_add("class", CLASS); \
     table_add("reorder_safe", REORDER_SAFE); table_add("retries", RETRY_AFTER_PROOF); \
     table_add("approval", APPROVAL); table_add("gap", key_is_from_gap_now); \
+    table_add("restored", table_row.from_gap); \
     table_add("low_water", now.low_water); };
 #define note_decision() c_code { \
     if (table_len > 0) { \

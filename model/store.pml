@@ -109,9 +109,16 @@ inline note_unknown()
     fi
 }
 
+/* A retry of a row of a restored copy may have made one before, and run it. A person who says "again"
+ * answers for that. */
 inline make_successor()
 {
-    row[1].state = (APPROVAL -> AWAITING_APPROVAL : READY);
+    if
+    :: me.write == W_SUCCESSOR && key_is_from_gap ->
+        row[1].state = UNKNOWN;
+        row[1].from_gap = 1
+    :: else -> row[1].state = (APPROVAL -> AWAITING_APPROVAL : READY)
+    fi;
     this_row.has_successor = 1
 }
 
@@ -175,11 +182,12 @@ inline apply_write()
 
 #define is_insert (me.write == W_TOMBSTONE || me.write == W_GAP || me.write == W_WAIT_APPROVAL || \
     (me.write == W_CLAIM && me.inserts))
-/* A mark that an error of the ledger may have taken along proves nothing by its absence. */
+/* A mark that an error of the ledger may have taken along proves nothing by its absence: the epoch of
+ * the claim must not be over. */
 #define may_be_written ( \
     (is_insert && this_row.state == ABSENT || \
      !is_insert && me.fresh && this_row.state != ABSENT) && \
-    !(me.if_unmarked && (this_row.marked || (!LOST_MARKS && !proves_unsent))) && \
+    !(me.if_unmarked && (this_row.marked || !proves_unsent)) && \
     !((me.write == W_AGAIN || me.write == W_SUCCESSOR) && row[1].state != ABSENT) && \
     MAY_BECOME(this_row.state, told_with))
 

@@ -431,7 +431,7 @@ inline copy_row(from, to)
     to.from_gap = from.from_gap
 }
 
-/* What of a restored copy can be believed: its final states. Whatever else it holds may have gone on
+/* `hapax ops recover`. What of a restored copy can be believed: its final states. Whatever else it holds may have gone on
  * since, in a way that it does not know. */
 inline doubt(r)
 {
@@ -441,7 +441,8 @@ inline doubt(r)
     fi;
     if
     :: row[r].state == AWAITING_APPROVAL || row[r].state == READY || row[r].state == RUNNING ||
-       row[r].state == INPUT_REQUIRED ->
+       row[r].state == INPUT_REQUIRED || (row[r].state == UNKNOWN && !row[r].superseded) ->
+        assert(MAY_BECOME(row[r].state, UNKNOWN));
         row[r].state = UNKNOWN;
         row[r].from_gap = 1;
         row[r].epoch_current = 0
@@ -495,12 +496,8 @@ inline faults()
         kill(1);
         copy_row(copy[0], row[0]);
         copy_row(copy[1], row[1]);
-        if
-        :: RESTORE != BELIEVED_ROWS ->
-            doubt(0);
-            doubt(1)
-        :: else
-        fi
+        doubt(0);
+        doubt(1)
     fi
 }
 

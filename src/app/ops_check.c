@@ -141,6 +141,7 @@ static int recovered_json(struct hx_ops *ops, const struct hx_recover_report *re
     hx_json_put_bool(&writer, report->was_restored_copy);
     put_uint(&writer, "spools_applied", report->spools_applied);
     put_uint(&writer, "files_removed", report->blobs_removed);
+    put_uint(&writer, "operations_unknown", report->rows_doubted);
     put_gap(&writer, &report->gap);
     hx_json_close_object(&writer);
     bool is_printed = hx_ops_print_json(ops->out, &buf);
@@ -170,6 +171,11 @@ static void recovered_text(struct hx_ops *ops, const struct hx_recover_report *r
         "taken as unknown instead of being run; 'hapax ops list --state unknown' shows such "
         "calls.\n",
         from, to, until);
+    fprintf(ops->out,
+            "Of the operations in this copy %" PRIu64
+            " had not ended. They may have gone on after it "
+            "was\nmade, so they are unknown now.\n",
+            report->rows_doubted);
 }
 
 int hx_ops_recover(struct hx_ops *ops)

@@ -59,8 +59,9 @@ bool hx_may_send_again(const struct hx_record *record, const struct hx_facts *fa
     bool is_recognised = hx_is_resend_declared(contract) || facts->recognises_key;
     if (!is_recognised || !hx_has_attempts_left(record) || !facts->is_same_target)
         return false;
-    /* A key from the gap of a restored ledger: what was sent then had another effect key. */
-    if (record->attempt.state == HX_ATTEMPT_NONE)
+    /* In a restored ledger nobody knows how often it was sent, when first, or even whether under
+     * this effect key: a key from the gap had another. */
+    if (record->reason == HX_REASON_RESTORED_COPY)
         return false;
     if (record->earlier.confirmed > 0 || record->attempt.state == HX_ATTEMPT_CONFIRMED)
         return false;

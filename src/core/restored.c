@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/restored.h"
 
+#include "base/assert.h"
+
 bool hx_gap_covers_key(const struct hx_gap *gap, struct hx_key_time time, struct hx_wall now)
 {
     /* A key made long before the copy may have been used for the first time after it, or its first
@@ -12,6 +14,25 @@ bool hx_gap_covers_key(const struct hx_gap *gap, struct hx_key_time time, struct
     if (time.first_sent.ms == 0)
         return true;
     return time.first_sent.ms <= gap->to.ms + margin_ms;
+}
+
+bool hx_gap_covers_successor(const struct hx_gap *gap, struct hx_wall created, struct hx_wall now)
+{
+    return gap->until.ms != 0 && now.ms < gap->until.ms && created.ms <= gap->to.ms;
+}
+
+bool hx_restored_doubt(struct hx_record *record, const struct hx_now *now)
+{
+    if (hx_op_state_is_final(record->state) || record->is_superseded)
+        return false;
+    hx_assert(hx_op_may_become(record->state, HX_OP_UNKNOWN));
+    record->state = HX_OP_UNKNOWN;
+    record->reason = HX_REASON_RESTORED_COPY;
+    record->outcome = (struct hx_outcome){0}; /* a question may have been answered since */
+    record->settled = *now; /* proofs of absence count from here: whatever was sent, was before */
+    record->updated = *now;
+    record->fence++;
+    return true;
 }
 
 bool hx_gap_covers_keyless(const struct hx_gap *gap, const struct hx_contract *contract,

@@ -45,7 +45,9 @@ static void on_absence(struct hx_step *step, enum hx_reason reason, bool may_ret
     const struct hx_contract *contract = &step->op->durable.contract;
     struct hx_record *next = hx_step_begin(step);
     refuse_all_attempts(next);
-    bool runs_again = may_retry && contract->retries_after_proof && hx_has_attempts_left(next);
+    /* A row of a restored copy may lack the approval that it was waiting for. */
+    bool runs_again = may_retry && contract->retries_after_proof && hx_has_attempts_left(next) &&
+                      next->reason != HX_REASON_RESTORED_COPY;
     hx_op_move(step, runs_again ? HX_OP_READY : HX_OP_FAILED, reason);
     commit_verb(step, HX_WRITE_UPDATE);
 }
@@ -111,7 +113,9 @@ static void on_resolve_happened(struct hx_step *step)
  * also when the settings of the one who decides say nothing of it. */
 static bool needs_approval_again(const struct hx_event *event, const struct hx_record *old)
 {
-    return event->needs_approval || old->is_approved ||
+    bool was_waiting_perhaps =
+        old->reason == HX_REASON_RESTORED_COPY && old->contract.approval == HX_APPROVAL_WHEN;
+    return event->needs_approval || old->is_approved || was_waiting_perhaps ||
            old->contract.approval == HX_APPROVAL_ALWAYS;
 }
 
@@ -144,6 +148,12 @@ static void make_successor(struct hx_step *step)
         .fence = 1,
         .predecessor = old->id,
     };
+    if (event->type == HX_EV_RETRY && event->is_from_gap) {
+        /* The same retry may have made one, and run it, after the copy was taken. */
+        op->successor.state = HX_OP_UNKNOWN;
+        op->successor.reason = HX_REASON_RESTORED_COPY;
+        op->successor.settled = event->now;
+    }
     op->next.successor = event->mint.id;
     hx_assert(hx_record_flaw(&op->successor) == NULL);
     hx_assert(!op->successor.is_approved); /* INV-21: one approval, at most one effect */

@@ -226,7 +226,11 @@ static void go_to_work(struct hx_call *call, struct hx_work *work)
     /* An outcome that is only spooled so far is told like a stored one. */
     call->is_replayed = hx_op_state_is_final(hx_op_answered_record(&work->op)->state);
     struct hx_event event = hx_work_make_event(work, is_retry ? HX_EV_RETRY : HX_EV_CALL);
-    event.is_from_gap = call->is_from_gap;
+    struct hx_store *store = call->gateway->ports.store;
+    struct hx_gap gap = store->ops->gap(store);
+    event.is_from_gap =
+        is_retry ? hx_gap_covers_successor(&gap, record->created.wall, call->gateway->now.wall)
+                 : call->is_from_gap;
     call->stage = HX_CALL_WAITING;
     call->work = work;
     hx_work_step(work, &event, call);

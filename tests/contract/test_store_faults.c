@@ -190,6 +190,19 @@ static void what_was_not_done_never_comes_back(void **state)
     world_free(world);
 }
 
+static struct hx_store_request *cancel_unmarked(struct hx_store *store,
+                                                const struct hx_record *record)
+{
+    struct hx_store_request *request = hx_store_request_new(HX_STORE_UPDATE, NULL);
+    request->record = *record;
+    request->record.state = HX_OP_CANCELLED;
+    request->record.attempt.state = HX_ATTEMPT_DEAD;
+    request->record.fence++;
+    request->expected_fence = record->fence;
+    request->require_unmarked = true;
+    return world_run(store, request);
+}
+
 static void an_io_error_ends_the_epoch(void **state)
 {
     struct world *world = world_new(WORLD_SQLITE);
@@ -211,6 +224,9 @@ static void an_io_error_ends_the_epoch(void **state)
     request = world_find_id(store, &late.id);
     assert_true(request->records[0].is_epoch_current);
     hx_store_request_free(request);
+    /* A cancel in flight, decided before the error: its mark may be among what was lost. */
+    assert_int_equal(result_of(cancel_unmarked(store, &early)), HX_STORE_STALE);
+    assert_int_equal(result_of(cancel_unmarked(store, &late)), HX_STORE_DONE);
     assert_null(store->ops->refusal(store));
     world_free(world);
 }

@@ -397,6 +397,98 @@ static void a_restored_copy_is_noticed(void **state)
     assert_int_equal(verify(world).problems, 0);
 }
 
+/* The rows of `open_rows_...`: many of each state, so that they are more than one page. */
+enum { COPY_ROWS = 60 * 7 };
+static const enum hx_op_state copy_states[] = {
+    HX_OP_AWAITING_APPROVAL, HX_OP_READY,     HX_OP_RUNNING,   HX_OP_INPUT_REQUIRED,
+    HX_OP_UNKNOWN,           HX_OP_SUCCEEDED, HX_OP_CANCELLED,
+};
+
+static struct hx_record copy_row(struct world *world, unsigned number)
+{
+    struct hx_record record = world_record(world, 0, number);
+    record.state = copy_states[number % (sizeof(copy_states) / sizeof(copy_states[0]))];
+    if (record.state != HX_OP_RUNNING && record.state != HX_OP_UNKNOWN) {
+        record.attempt = (struct hx_attempt){0};
+        record.sends = 0;
+    }
+    if (record.state == HX_OP_INPUT_REQUIRED) {
+        record.attempt.number = 1;
+        record.attempt.state = HX_ATTEMPT_ASKED;
+        record.sends = 1;
+    }
+    record.is_tombstone = record.state == HX_OP_CANCELLED;
+    if (record.state == HX_OP_SUCCEEDED || record.state == HX_OP_INPUT_REQUIRED) {
+        record.outcome.kind = HX_OUTCOME_RESULT;
+        record.outcome.bytes = HX_SPAN_LIT("{}");
+        record.outcome.size = 2;
+    }
+    return record;
+}
+
+static void check_copy_row(struct hx_store *store, const struct hx_record *record, bool is_doubted)
+{
+    struct hx_store_request *request = world_find_id(store, &record->id);
+    assert_int_equal(request->record_count, 1);
+    const struct hx_record *now = &request->records[0].record;
+    assert_null(hx_record_flaw(now));
+    is_doubted = is_doubted && !hx_op_state_is_final(record->state);
+    assert_int_equal(now->state, is_doubted ? HX_OP_UNKNOWN : record->state);
+    assert_int_equal(now->reason, is_doubted ? HX_REASON_RESTORED_COPY : record->reason);
+    assert_int_equal(now->fence, record->fence + is_doubted);
+    assert_int_equal(now->outcome.size, is_doubted ? 0 : record->outcome.size);
+    assert_int_equal(now->attempt.state, record->attempt.state);
+    hx_store_request_free(request);
+}
+
+static void open_rows_of_a_restored_copy_become_unknown(void **state)
+{
+    struct world *world = *state;
+    struct hx_record records[COPY_ROWS];
+    char copy[160], wal[160];
+    struct hx_store *store = world_open(world, 0);
+    for (unsigned i = 0; i < COPY_ROWS; i++) {
+        records[i] = copy_row(world, i);
+        done(world_insert(store, &records[i]));
+    }
+    world_close(world, 0);
+    snprintf(copy, sizeof(copy), "%s/copy", world->directory);
+    snprintf(wal, sizeof(wal), "%s-wal", world->path);
+    copy_file(world->path, copy);
+    struct hx_wall taken_at = world->now.wall;
+    store = world_open(world, 0);
+    struct hx_record since = world_record(world, 0, COPY_ROWS);
+    done(world_insert(store, &since));
+    world_close(world, 0);
+    copy_file(copy, world->path);
+    unlink(wal);
+    world->now.wall.ms += 3600000;
+    store = world_open(world, 0);
+    /* Until a person said when it was taken, nothing in it begins and nothing ends. */
+    struct hx_record begun = records[1];
+    begun.state = HX_OP_RUNNING;
+    begun.fence++;
+    struct hx_store_request *request = world_update(store, &begun, records[1].fence);
+    assert_int_equal(request->result, HX_STORE_NOT_DONE);
+    hx_store_request_free(request);
+    request = world_insert(store, &since);
+    assert_int_equal(request->result, HX_STORE_NOT_DONE);
+    hx_store_request_free(request);
+    struct hx_inspect *inspect = open_inspect(world);
+    struct hx_recover_report report;
+    assert_true(hx_inspect_recover(inspect, (struct hx_wall){0}, &report) < 0);
+    for (unsigned i = 0; i < COPY_ROWS; i++)
+        check_copy_row(store, &records[i], false);
+    assert_int_equal(hx_inspect_recover(inspect, taken_at, &report), 0);
+    assert_int_equal(report.rows_doubted, COPY_ROWS / 7 * 5);
+    for (unsigned i = 0; i < COPY_ROWS; i++)
+        check_copy_row(store, &records[i], true);
+    /* Tidying up afterwards doubts nothing. */
+    assert_int_equal(hx_inspect_recover(inspect, (struct hx_wall){0}, &report), 0);
+    assert_int_equal(report.rows_doubted, 0);
+    hx_inspect_close(inspect);
+}
+
 /* A ledger that was never this one's, with more commits than the counter counts: what it does
  * not know may still have run. */
 static void another_ledger_is_noticed(void **state)
@@ -478,6 +570,7 @@ int main(void)
         ON_WORLD(a_sound_ledger_verifies),
         ON_WORLD(verify_finds_what_is_wrong),
         ON_WORLD(a_restored_copy_is_noticed),
+        ON_WORLD(open_rows_of_a_restored_copy_become_unknown),
         ON_WORLD(a_strange_row_is_handed_to_nobody),
         ON_WORLD(another_ledger_is_noticed),
         ON_WORLD(recover_applies_spools),

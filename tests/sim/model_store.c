@@ -95,7 +95,8 @@ static bool write_row(struct world *world, unsigned row, const struct hx_op *op,
     const struct hx_record *record = &world->row[row];
     if (!world->has_row[row] || record->fence != op->expected_fence)
         return false;
-    if (op->requires_unmarked && record->attempt.is_marked)
+    bool is_epoch_over = world->claim_epoch[row] != world->epoch;
+    if (op->requires_unmarked && (record->attempt.is_marked || is_epoch_over))
         return false;
     if (op->write == HX_WRITE_SUCCESSOR) {
         if (row + 1 == ROWS || world->has_row[row + 1])

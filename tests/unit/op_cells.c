@@ -41,7 +41,8 @@ static dimension_set call_set(enum hx_op_state state)
     case HX_OP_INPUT_REQUIRED:
         return D_BIT(ROUND) | D_BIT(LEFT) | D_BIT(ATTEMPT) | D_BIT(EARLIER);
     case HX_OP_UNKNOWN:
-        return D_BIT(SUPERSEDED) | D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(MARKED) | resend_set;
+        return D_BIT(SUPERSEDED) | D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(MARKED) |
+               D_BIT(RESTORED) | resend_set;
     case HX_OP_SUCCEEDED:
         return D_BIT(GONE);
     default:
@@ -86,7 +87,8 @@ static dimension_set verb_set(enum hx_op_state state, enum hx_event_type event)
     switch (event) {
     case HX_EV_ABSENCE_PROVED:
         return D_BIT(SUPERSEDED) | D_BIT(MARKED) | D_BIT(SENDER_GONE) | D_BIT(DELTA) |
-               D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(RETRIES) | D_BIT(LEFT) | D_BIT(SEEN);
+               D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(RETRIES) | D_BIT(LEFT) | D_BIT(SEEN) |
+               D_BIT(RESTORED);
     case HX_EV_RESOLVE_ABSENT:
         return D_BIT(SUPERSEDED) | D_BIT(MARKED) | D_BIT(SENDER_GONE) | D_BIT(DELTA) |
                D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(FORCED) | D_BIT(SEEN);
@@ -97,7 +99,7 @@ static dimension_set verb_set(enum hx_op_state state, enum hx_event_type event)
                D_BIT(ATTEMPT) | D_BIT(EARLIER);
     case HX_EV_RETRY:
         return call_set(state) | D_BIT(SUCCESSOR) | D_BIT(IS_ERROR) | D_BIT(TOOL) |
-               D_BIT(TOMBSTONE) | D_BIT(NEEDS_APPROVAL) | D_BIT(APPROVED);
+               D_BIT(TOMBSTONE) | D_BIT(NEEDS_APPROVAL) | D_BIT(APPROVED) | D_BIT(FROM_GAP);
     case HX_EV_CANCEL:
         return D_BIT(OPERATOR) | D_BIT(GONE) |
                (state == HX_OP_RUNNING ? unsent_set | D_BIT(EARLIER) : 0);
@@ -259,7 +261,10 @@ static bool build_attempt(const struct build *build, struct hx_record *record, s
         record->sends++;
         record->attempt.number += record->attempt.number > 0;
     }
-    if (attempt == HX_ATTEMPT_NONE && record->state == HX_OP_UNKNOWN)
+    bool is_restored = attempt == HX_ATTEMPT_NONE && record->state == HX_OP_UNKNOWN;
+    if (build->value[D_RESTORED] && (is_restored || record->state != HX_OP_UNKNOWN))
+        return false;
+    if (build->value[D_RESTORED] || is_restored)
         record->reason = HX_REASON_RESTORED_COPY;
     return attempt != HX_ATTEMPT_NONE || build->value[D_EARLIER] == 0;
 }

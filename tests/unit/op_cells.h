@@ -33,6 +33,7 @@
     DIMENSION(APPROVED, "approved", "no", "yes")                                                   \
     DIMENSION(NEEDS_APPROVAL, "needs_approval", "no", "yes")                                       \
     DIMENSION(FROM_GAP, "from_gap", "no", "yes")                                                   \
+    DIMENSION(RESTORED, "restored_copy", "no", "yes")                                              \
     DIMENSION(DUE, "not_before", "passed", "soon", "late")                                         \
     DIMENSION(STARTS, "failed_starts", "0", "1", "3")                                              \
     DIMENSION(START_AGE, "starting_for", "<2s", ">=2s")                                            \

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/recover.h"
+#include "core/restored.h"
 #include "kit/ops.h"
 
 static struct hx_op op;
@@ -299,6 +300,54 @@ static void key_of_a_restored_copy_may_be_done_again_by_a_person_only(void **sta
     step(HX_EV_RESOLVE_AGAIN);
     step(HX_EV_STORED);
     assert_true(did(HX_DO_FOLLOW));
+}
+
+/* A retry may have made a successor in the gap, and run it; the copy does not know. */
+static void successor_from_a_gap_is_unknown(void **state)
+{
+    (void)state;
+    for (int is_from_gap = 0; is_from_gap < 2; is_from_gap++) {
+        begin_sent(HX_CLASS_OPAQUE);
+        step(HX_EV_REFUSED_FINAL);
+        step(HX_EV_STORED);
+        assert_int_equal(op.durable.state, HX_OP_FAILED);
+        struct hx_event retry = event_of(HX_EV_RETRY);
+        retry.is_from_gap = is_from_gap;
+        give(retry);
+        assert_int_equal(op.write, HX_WRITE_SUCCESSOR);
+        assert_int_equal(op.successor.state, is_from_gap ? HX_OP_UNKNOWN : HX_OP_READY);
+        assert_int_equal(op.successor.reason,
+                         is_from_gap ? HX_REASON_RESTORED_COPY : HX_REASON_SUCCESSOR);
+        step(HX_EV_STORED);
+        assert_true(did(HX_DO_FOLLOW));
+    }
+}
+
+/* It may have waited for an approval that the copy does not remember the want of. */
+static void row_of_a_restored_copy_never_runs_by_itself(void **state)
+{
+    (void)state;
+    struct hx_contract contract = kit_contract(HX_CLASS_PROBEABLE);
+    contract.approval = HX_APPROVAL_WHEN;
+    contract.retries_after_proof = true;
+    contract.in_flight_bound_ms = 1000;
+    struct hx_record record = kit_record(&contract);
+    record.state = HX_OP_AWAITING_APPROVAL;
+    record.fence = 1;
+    struct hx_now recovered = kit_now(1, 1000);
+    assert_true(hx_restored_doubt(&record, &recovered));
+    hx_op_init_loaded(&op, &record);
+    struct hx_event proved = event_of(HX_EV_ABSENCE_PROVED);
+    proved.facts.is_sender_gone = true;
+    proved.now = kit_now(1, 1500);
+    give(proved);
+    assert_int_equal(answered(HX_DO_ANSWER_CALLER), HX_ANSWER_NOT_APPLIED);
+    proved.now = kit_now(1, 100 * 1000);
+    give(proved);
+    assert_int_equal(op.next.state, HX_OP_FAILED);
+    hx_op_init_loaded(&op, &record);
+    step(HX_EV_RESOLVE_AGAIN);
+    assert_int_equal(op.successor.state, HX_OP_AWAITING_APPROVAL);
 }
 
 static void late_outcome_of_a_ready_operation_stops_it_from_running_again(void **state)
@@ -629,6 +678,8 @@ int main(void)
         cmocka_unit_test(a_contradiction_leaves_the_answer_as_it_was),
         cmocka_unit_test(ledger_errors_make_no_success_unknown),
         cmocka_unit_test(key_of_a_restored_copy_may_be_done_again_by_a_person_only),
+        cmocka_unit_test(successor_from_a_gap_is_unknown),
+        cmocka_unit_test(row_of_a_restored_copy_never_runs_by_itself),
         cmocka_unit_test(late_outcome_of_a_ready_operation_stops_it_from_running_again),
         cmocka_unit_test(second_of_two_retries_follows_the_winner),
         cmocka_unit_test(failed_starts_are_counted_only_while_nothing_starts),

@@ -118,7 +118,12 @@ static void class_decides_what_is_sent_again(void **state)
         assert_false(hx_may_send_again(&record, &facts, &now));
         record.earlier.confirmed = 0;
         record.attempt = (struct hx_attempt){0};
-        assert_false(hx_may_send_again(&record, &facts, &now)); /* from a restored copy */
+        record.reason = HX_REASON_RESTORED_COPY;
+        assert_false(hx_may_send_again(&record, &facts, &now));
+        record.attempt.state = HX_ATTEMPT_OPEN;
+        assert_false(hx_may_send_again(&record, &facts, &now));
+        record.reason = HX_REASON_OWNER_DIED;
+        assert_int_equal(hx_may_send_again(&record, &facts, &now), cases[i].may);
     }
 }
 

@@ -77,6 +77,14 @@ static bool could_owner_send(const struct hx_store_found *found)
     return is_there && (!is_here || found->record.state == HX_OP_RUNNING);
 }
 
+bool hx_memory_is_epoch_current(const struct hx_memory_ledger *ledger,
+                                const struct hx_memory_row *row)
+{
+    struct hx_boot boot = hx_clock_now(ledger->clock).boot;
+    return row->claim_epoch == ledger->epoch &&
+           hx_boot_eq(&row->record.attempt.claimed_at.boot, &boot);
+}
+
 void hx_memory_find_row(struct hx_memory_store *store, struct hx_store_request *request,
                         struct hx_memory_row *row)
 {
@@ -98,7 +106,7 @@ void hx_memory_find_row(struct hx_memory_store *store, struct hx_store_request *
     found->owner_fact = owner_fact(store, record, &boot);
     found->is_sender_gone = !hx_op_state_is_final(record->state) && !could_owner_send(found) &&
                             (!is_this_boot || is_transport_gone(ledger, record->attempt.transport));
-    found->is_epoch_current = is_this_boot && row->claim_epoch == ledger->epoch;
+    found->is_epoch_current = hx_memory_is_epoch_current(ledger, row);
 }
 
 static void find_twins(struct hx_memory_store *store, struct hx_store_request *request,

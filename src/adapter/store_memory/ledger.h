@@ -94,6 +94,9 @@ struct hx_memory_row *hx_memory_row_by_identity(struct hx_memory_ledger *ledger,
                                                 const struct hx_digest *identity);
 /* The number of the newest hot row of that digest, or 0. */
 int64_t hx_memory_twin_newest(struct hx_memory_ledger *ledger, const struct hx_digest *twin);
+/* Whether the absence of a mark proves that the present attempt was not sent. */
+bool hx_memory_is_epoch_current(const struct hx_memory_ledger *ledger,
+                                const struct hx_memory_row *row);
 /* Add rows to the request's records. */
 void hx_memory_find_row(struct hx_memory_store *store, struct hx_store_request *request,
                         struct hx_memory_row *row);

@@ -172,7 +172,8 @@ static void run_update(struct hx_memory_store *store, struct hx_store_request *r
     struct hx_memory_row *row = hx_memory_row_by_id(ledger, &request->record.id);
     bool is_stale = row == NULL || row->record.fence != request->expected_fence ||
                     !hx_op_may_become(row->record.state, request->record.state) ||
-                    (request->require_unmarked && row->record.attempt.is_marked);
+                    (request->require_unmarked &&
+                     (row->record.attempt.is_marked || !hx_memory_is_epoch_current(ledger, row)));
     bool is_second_taken = request->has_second && has_generation(ledger, &request->second);
     if (is_stale || is_second_taken) {
         request->result = HX_STORE_STALE;

@@ -38,6 +38,13 @@ static int run_insert(struct hx_ledger *ledger, struct hx_store_request *request
     return HX_TRACE(hx_row_insert(ledger, record, request->scratch));
 }
 
+/* Whoever requires "no mark" takes its absence for a proof, which it is in the epoch of the claim
+ * only: an error may have taken the mark since he looked. 1, 0, or negative. */
+static int is_provably_unmarked(struct hx_ledger *ledger, const struct hx_row_head *head)
+{
+    return head->is_marked ? 0 : HX_TRACE(hx_row_is_epoch_current(ledger, head));
+}
+
 static int run_update(struct hx_ledger *ledger, struct hx_store_request *request,
                       struct hx_aftermath *aftermath)
 {
@@ -47,8 +54,13 @@ static int run_update(struct hx_ledger *ledger, struct hx_store_request *request
     if (rc < 0)
         return HX_TRACE(rc);
     bool is_stale = rc == 0 || head.fence != request->expected_fence ||
-                    (request->require_unmarked && head.is_marked) ||
                     !hx_op_may_become(head.state, request->record.state);
+    if (!is_stale && request->require_unmarked) {
+        rc = is_provably_unmarked(ledger, &head);
+        if (rc < 0)
+            return HX_TRACE(rc);
+        is_stale = rc == 0;
+    }
     if (!is_stale && request->has_second) {
         rc = hx_row_taken(ledger, &request->second, &taken);
         if (rc < 0)
@@ -121,6 +133,9 @@ static int run_one(struct hx_ledger *ledger, struct hx_store_request *request,
                    struct hx_aftermath *aftermath)
 {
     hx_store_request_forget(request);
+    bool is_about_life = request->kind == HX_STORE_INSERT || request->kind == HX_STORE_UPDATE;
+    if (ledger->is_restored_copy && is_about_life)
+        return HX_RAISE(HX_E_STORE, "The ledger is a restored copy: run hapax ops recover.");
     switch (request->kind) {
     case HX_STORE_FIND:
         return HX_TRACE(hx_find(ledger, request, aftermath));

@@ -129,13 +129,14 @@ int hx_inspect_verify(struct hx_inspect *inspect, const struct hx_verify_listene
 struct hx_recover_report {
     uint32_t spools_applied;
     uint32_t blobs_removed;
+    uint64_t rows_doubted; /* of the copy: what became of them since is not known */
     bool was_restored_copy;
     struct hx_gap gap;
 };
 
 /* Applies what dead processes left, removes files that nothing names, ends the note of an I/O error
- * and, when the ledger was restored from a copy taken at `backup_taken_at` (0 = it was not), stores
- * the gap and lets guarded calls through again. */
+ * and, when the ledger was restored from a copy taken at `backup_taken_at` (0 = it was not), makes
+ * every row unknown that is not final, stores the gap and lets guarded calls through again. */
 int hx_inspect_recover(struct hx_inspect *inspect, struct hx_wall backup_taken_at,
                        struct hx_recover_report *ret_report) HX_MUST_CHECK;
 

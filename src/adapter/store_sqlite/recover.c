@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/crash.h"
 
-enum { ORPHAN_AGE_S = 60 * 60 };
+enum { ORPHAN_AGE_S = 60 * 60, PAGE_ROWS = 256 };
 #define CAUTION_MS ((int64_t)30 * 24 * 60 * 60 * 1000)
 
 /* A blob without a row may belong to a commit that is under way; an old one does not. */
@@ -41,16 +41,79 @@ static int remove_orphans(struct hx_inspect *inspect, struct hx_recover_report *
     return rc < 0 ? HX_TRACE(rc) : 0;
 }
 
-/* The gap, the count and the end of an I/O error's note, in one commit. The ledger's count jumps
- * over the counter's, so that the copy is not taken for restored again. */
+/* Up to PAGE_ROWS rows that are not final, past `after`. */
+static int open_rows(struct hx_inspect *inspect, sqlite3_stmt *stmt, int64_t after, int64_t *rows,
+                     int *ret_count)
+{
+    int count = 0, rc = 0;
+    sqlite3_bind_int64(stmt, 1, after);
+    sqlite3_bind_int(stmt, 2, PAGE_ROWS);
+    while (count < PAGE_ROWS && (rc = hx_ledger_step(&inspect->ledger, stmt)) == 1)
+        rows[count++] = sqlite3_column_int64(stmt, 0);
+    sqlite3_reset(stmt);
+    *ret_count = count;
+    return rc < 0 ? HX_TRACE(rc) : 0;
+}
+
+/* One row of the copy: unknown, unless it is final. */
+static int doubt_row(struct hx_inspect *inspect, int64_t row, struct hx_aftermath *aftermath,
+                     struct hx_recover_report *report)
+{
+    struct hx_ledger *ledger = &inspect->ledger;
+    struct hx_row_head head;
+    hx_store_request_forget(inspect->request);
+    int rc = hx_find_row(ledger, inspect->request, row);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    hx_assert(inspect->request->record_count == 1);
+    struct hx_record *record = &inspect->request->records[0].record;
+    if (!hx_restored_doubt(record, &ledger->now))
+        return 0;
+    rc = hx_row_head(ledger, &record->id, &head);
+    if (rc == 0 || (rc > 0 && head.row != row))
+        return HX_RAISE(HX_E_STORE, "The ledger is damaged in row %lld: run hapax ops verify.",
+                        (long long)row);
+    if (rc > 0)
+        rc = hx_row_update(ledger, &head, record, 0, HX_HISTORY_UPDATE, aftermath);
+    if (rc == 0)
+        report->rows_doubted++;
+    return HX_TRACE(rc);
+}
+
+/* What the copy says of rows that are not final is out of date: each may have run since. Every row
+ * is looked at, since an index is no proof that there are no others. */
+static int doubt_rows(struct hx_inspect *inspect, struct hx_aftermath *aftermath,
+                      struct hx_recover_report *report)
+{
+    int64_t rows[PAGE_ROWS];
+    int count = PAGE_ROWS;
+    int64_t after = 0;
+    char sql[160];
+    snprintf(sql, sizeof(sql),
+             "SELECT row FROM op WHERE row > ?1 AND state IN (%d, %d, %d, %d, %d)"
+             " ORDER BY row LIMIT ?2",
+             HX_OP_AWAITING_APPROVAL, HX_OP_READY, HX_OP_RUNNING, HX_OP_INPUT_REQUIRED,
+             HX_OP_UNKNOWN);
+    sqlite3_stmt *stmt = hx_inspect_prepare(inspect, sql);
+    int rc = stmt != NULL ? 0 : HX_E_STORE;
+    while (rc == 0 && count == PAGE_ROWS) {
+        rc = open_rows(inspect, stmt, after, rows, &count);
+        for (int i = 0; rc == 0 && i < count; i++) {
+            after = rows[i];
+            rc = doubt_row(inspect, rows[i], aftermath, report);
+        }
+    }
+    sqlite3_finalize(stmt);
+    return HX_TRACE(rc);
+}
+
+/* The gap, the count and the end of an I/O error's note. The ledger's count jumps over the
+ * counter's, so that the copy is not taken for restored again. */
 static int write_meta(struct hx_inspect *inspect, const struct hx_gap *gap)
 {
     struct hx_ledger *ledger = &inspect->ledger;
     struct hx_id instance;
     uint64_t count;
-    int rc = hx_ledger_begin(ledger, HX_TXN_SYNCED);
-    if (rc != 0)
-        return HX_E_STORE;
     if (hx_counter_read(&ledger->counter, &instance, &count) && count > ledger->meta.commits)
         ledger->meta.commits = count;
     sqlite3_stmt *stmt = hx_inspect_prepare(
@@ -63,19 +126,39 @@ static int write_meta(struct hx_inspect *inspect, const struct hx_gap *gap)
         sqlite3_bind_int64(stmt, 2, gap->to.ms);
         sqlite3_bind_int64(stmt, 3, gap->until.ms);
     }
-    rc = hx_ledger_run(ledger, stmt);
+    int rc = stmt != NULL ? hx_ledger_run(ledger, stmt) : HX_E_STORE;
     sqlite3_finalize(stmt);
     char note[128];
     int len = snprintf(note, sizeof(note), "{\"what\":\"recover\",\"backup_taken_at_ms\":%lld}",
                        (long long)gap->from.ms);
     if (rc == 0)
         rc = hx_row_note(ledger, NULL, HX_HISTORY_NOTE, hx_span(note, (size_t)len));
+    return HX_TRACE(rc);
+}
+
+/* One commit: a copy whose rows are still believed is never one that calls are taken for. */
+static int take_into_use(struct hx_inspect *inspect, const struct hx_gap *gap,
+                         struct hx_recover_report *report)
+{
+    struct hx_ledger *ledger = &inspect->ledger;
+    struct hx_aftermath aftermath = {0};
+    int rc = hx_ledger_begin(ledger, HX_TXN_SYNCED);
+    if (rc != 0)
+        return HX_E_STORE;
+    if (gap->from.ms != 0)
+        rc = doubt_rows(inspect, &aftermath, report);
+    if (rc == 0)
+        rc = write_meta(inspect, gap);
     if (rc < 0) {
         hx_ledger_rollback(ledger);
-        return HX_TRACE(rc);
+    } else {
+        HX_CRASH_POINT("recover-before-commit");
+        rc = hx_ledger_commit(ledger) == 0 ? 0 : HX_E_STORE;
     }
-    HX_CRASH_POINT("recover-before-commit");
-    return hx_ledger_commit(ledger) == 0 ? 0 : HX_E_STORE;
+    if (rc == 0)
+        hx_aftermath_carry_out(ledger, &aftermath);
+    hx_aftermath_fini(&aftermath);
+    return HX_TRACE(rc);
 }
 
 static int settle_spools(struct hx_inspect *inspect, struct hx_recover_report *report)
@@ -105,7 +188,7 @@ int hx_inspect_recover(struct hx_inspect *inspect, struct hx_wall backup_taken_a
     }
     int rc = settle_spools(inspect, ret_report);
     if (rc == 0)
-        rc = write_meta(inspect, &gap);
+        rc = take_into_use(inspect, &gap, ret_report);
     if (rc == 0)
         rc = remove_orphans(inspect, ret_report);
     if (rc == 0)

@@ -65,6 +65,8 @@ int hx_row_head(struct hx_ledger *ledger, const struct hx_id *id, struct hx_row_
             .outcome_place = sqlite3_column_int(stmt, 5),
             .outcome_blob = (uint64_t)sqlite3_column_int64(stmt, 6),
             .adoptions = (uint32_t)sqlite3_column_int64(stmt, 7),
+            .claim_epoch = (uint64_t)sqlite3_column_int64(stmt, 9),
+            .claim_boot = sqlite3_column_int64(stmt, 10),
         };
         if (sqlite3_column_bytes(stmt, 8) == HX_ID_SIZE)
             memcpy(&ret_head->owner, sqlite3_column_blob(stmt, 8), HX_ID_SIZE);
@@ -73,6 +75,15 @@ int hx_row_head(struct hx_ledger *ledger, const struct hx_id *id, struct hx_row_
     }
     sqlite3_reset(stmt);
     return HX_TRACE(rc);
+}
+
+int hx_row_is_epoch_current(struct hx_ledger *ledger, const struct hx_row_head *head)
+{
+    struct hx_boot boot;
+    if (head->claim_epoch != ledger->meta.epoch || ledger->is_ill)
+        return 0;
+    int rc = ledger->boots.boot(ledger, head->claim_boot, &boot);
+    return rc < 0 ? HX_TRACE(rc) : hx_boot_eq(&boot, &ledger->now.boot);
 }
 
 static int one_row(struct hx_ledger *ledger, sqlite3_stmt *stmt, int64_t *ret_row)

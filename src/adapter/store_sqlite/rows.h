@@ -43,11 +43,16 @@ struct hx_row_head {
     uint64_t outcome_blob;
     uint32_t adoptions;
     struct hx_id owner;
+    uint64_t claim_epoch;
+    int64_t claim_boot;
 };
 
 /* 1 and the head, 0 when there is no such row, or negative. */
 int hx_row_head(struct hx_ledger *ledger, const struct hx_id *id,
                 struct hx_row_head *ret_head) HX_MUST_CHECK;
+/* Whether the absence of a mark proves that the present attempt was not sent: 1, 0, or negative. No
+ * crash of the host and no I/O error has been since its claim, which could have taken a mark. */
+int hx_row_is_epoch_current(struct hx_ledger *ledger, const struct hx_row_head *head) HX_MUST_CHECK;
 /* The row of that identity and generation, or 0. */
 int hx_row_taken(struct hx_ledger *ledger, const struct hx_record *record,
                  int64_t *ret_row) HX_MUST_CHECK;
