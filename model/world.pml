@@ -445,7 +445,12 @@ inline doubt(r)
         assert(MAY_BECOME(row[r].state, UNKNOWN));
         row[r].state = UNKNOWN;
         row[r].from_gap = 1;
-        row[r].epoch_current = 0
+        row[r].epoch_current = 0;
+        row[r].bound_over = 0; /* proofs of absence begin again */
+        if
+        :: said == ABSENCE_PROVED && said_of == r -> said = 0
+        :: else
+        fi
     :: else
     fi
 }

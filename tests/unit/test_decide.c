@@ -145,9 +145,9 @@ static void it_did_not_happen(void **state)
     insert(&record);
     expect(HX_EV_RESOLVE_ABSENT, HX_ANSWER_NOT_APPLIED, HX_OP_UNKNOWN);
     hx_memory_ledger_transport_gone(ledger, "child 1");
-    present = kit_now(1, 3000 + 59 * 1000);
+    present = kit_now(1, 5000 + 59 * 1000);
     expect(HX_EV_RESOLVE_ABSENT, HX_ANSWER_NOT_APPLIED, HX_OP_UNKNOWN);
-    present = kit_now(1, 3000 + 61 * 1000);
+    present = kit_now(1, 5000 + 61 * 1000);
     expect(HX_EV_RESOLVE_ABSENT, HX_ANSWER_DONE, HX_OP_FAILED);
 }
 
