@@ -624,6 +624,9 @@ def restored_copy(t, w):
     t.true("--backup-taken-at" in err, f"recover needs the time: {err}")
     out, _ = o.run("recover", "--backup-taken-at", taken)
     t.true("Guarded calls run again" in out, f"said: {out}")
+    t.true("in this copy 1 had not ended" in out, f"what is in doubt: {out}")
+    out, _ = o.run("show", ident)
+    t.true("restored_copy" in out or "restored" in out, f"why it is unknown: {out}")
     o.run("resolve", ident, "happened")
     t.equal(o.json("verify")["problems"], 0, "verify")
 
