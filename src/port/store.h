@@ -52,9 +52,10 @@ enum hx_store_kind {
      * (and twin, if guarded) would give. Room for the outcome is reserved in the spool first. */
     HX_STORE_INSERT,
     /* Replaces the changing part of the row `record.id`, provided that its fence equals
-     * `expected_fence` and (if `require_unmarked`) that its present attempt carries no sent mark and
-     * is of this epoch, so that none was lost; else STALE. With `second`, inserts that record (a successor) in the same commit; its identity
-     * and generation taken = STALE, and the records are `record`'s row, then that one. Synced. */
+     * `expected_fence` and (if `require_unmarked`) that its present attempt carries no sent mark
+     * and is of this epoch, so that none was lost; else STALE. With `second`, inserts that record
+     * (a successor) in the same commit; its identity and generation taken = STALE, and the records
+     * are `record`'s row, then that one. Synced. */
     HX_STORE_UPDATE,
     /* Sets the sent mark of attempt `record.attempt.number` with `record.attempt.marked_at`,
      * provided that the fence equals `expected_fence` and the attempt is the present one and

@@ -62,7 +62,7 @@ struct hx_http_client_options {
     int64_t retry_max_ms;       /* after repeated failures */
     int64_t linger_ms;          /* how long a stream may stay open behind its answer */
     int64_t stop_grace_ms;      /* how long stop lets answers come */
-    bool has_short_way; /* where it can be taken (direct.h) */
+    bool has_short_way;         /* where it can be taken (direct.h) */
     bool has_unasked_stream;
     bool says_goodbye; /* DELETE of the session at stop */
 };

@@ -56,7 +56,9 @@ struct session *session_find(struct front *front, const struct hx_digest *digest
 bool session_is_of(const struct session *session, const struct hx_http_caller *caller,
                    uint32_t endpoint)
 {
-    return session->endpoint == endpoint && is_same_caller(&session->caller, caller);
+    /* Also by the same credentials: others of the same principal may open less. */
+    return session->endpoint == endpoint && is_same_caller(&session->caller, caller) &&
+           session->caller.context == caller->context;
 }
 
 struct session *session_new(struct front *front, const struct hx_digest *digest,

@@ -713,9 +713,18 @@ def merged_tokens(t):
     config = write_config(
         t,
         [upstream(t, "bank", QUICK), upstream(t, "mail", QUICK)],
-        [token("one", "hpx_one", "ann", "    servers: [bank]\n"), token("two", "hpx_two", "bob")],
+        [
+            token("one", "hpx_one", "ann", "    servers: [bank]\n"),
+            token("two", "hpx_two", "bob"),
+            token("all", "hpx_all", "ann"),
+        ],
     )
     running = Serve(t, [], config=config)
+    wide = WebClient(running, token="hpx_all")
+    wide.initialize()
+    narrow = WebClient(running, token="hpx_one")
+    narrow.session = wide.session
+    t.equal(narrow.request("tools/list").head(), 404, "the wider session of the same principal")
     for secret, wanted in (("hpx_one", ["bank_charge"]), ("hpx_two", ["bank_charge", "mail_charge"])):
         tools = running.client(token=secret).request("tools/list").result()["tools"]
         t.equal([tool["name"] for tool in tools], wanted, f"tools for {secret}")
