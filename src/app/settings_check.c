@@ -11,6 +11,7 @@
 
 #include "app/number.h"
 #include "app/settings.h"
+#include "json/reader.h"
 
 /* Δ while nothing is declared, for the horizon only. */
 #define DEFAULT_IN_FLIGHT_MS 300000
@@ -44,6 +45,17 @@ static int check_resend(const struct hx_tool_settings *tool, const char *who,
     return 0;
 }
 
+static bool is_object(const char *text)
+{
+    const struct hx_json_limits limits = HX_JSON_LIMITS_DEFAULT;
+    struct hx_json_tape tape;
+    hx_json_tape_init(&tape);
+    bool is_good = hx_json_read(&tape, hx_span_cstr(text), &limits) == 0 &&
+                   hx_json_is(&tape, 0, HX_JSON_OBJECT);
+    hx_json_tape_fini(&tape);
+    return is_good;
+}
+
 static int check_probe(const struct hx_tool_settings *tool, const char *who,
                        struct hx_complaint *complaint)
 {
@@ -60,6 +72,12 @@ static int check_probe(const struct hx_tool_settings *tool, const char *who,
                            who);
     if (tool->probe == NULL)
         return 0;
+    if (strncmp(who, "tool '", 6) == 0 && strncmp(who + 6, tool->probe, strlen(tool->probe)) == 0 &&
+        strcmp(who + 6 + strlen(tool->probe), "'") == 0)
+        return hx_complain(complaint,
+                           "%s: probe names the tool itself, which would act again to find out "
+                           "whether it did; name a tool that only reads",
+                           who);
     if (tool->probe_match == NULL ||
         !hx_probe_condition_parse(hx_span_cstr(tool->probe_match), &condition))
         return hx_complain(complaint,
@@ -67,6 +85,12 @@ static int check_probe(const struct hx_tool_settings *tool, const char *who,
                            "'value /structuredContent/status == paid', 'count "
                            "/structuredContent/orders >= 1' or 'text ${effect_key}'",
                            who);
+    if (tool->probe_arguments != NULL && !is_object(tool->probe_arguments))
+        return hx_complain(
+            complaint,
+            "%s: probe_arguments is no JSON object; places stand in quotes, whatever "
+            "becomes of them: {\"reference\": \"${/order/id}\"}",
+            who);
     return 0;
 }
 

@@ -100,7 +100,7 @@ static struct hx_span place_value(void *context, struct hx_span name)
     if (hx_span_eq_cstr(name, "operation"))
         return quoted_id(places, &places->record->id);
     if (hx_span_eq_cstr(name, "key"))
-        return hx_buf_span(&places->key);
+        return places->key.len > 0 ? hx_buf_span(&places->key) : HX_SPAN_NONE;
     bool is_pointer = name.len == 0 || name.ptr[0] == '/';
     if (!is_pointer || !places->has_arguments)
         return HX_SPAN_NONE;
@@ -113,13 +113,15 @@ static struct hx_span place_text(void *context, struct hx_span name)
 {
     struct places *places = context;
     struct hx_span plain = place_value(context, name);
+    if (hx_span_is_absent(plain))
+        return plain;
     if (hx_span_eq_cstr(name, "key"))
         return places->record->key;
     if (hx_span_eq_cstr(name, "effect_key") || hx_span_eq_cstr(name, "operation"))
         return hx_span(plain.ptr + 1, plain.len - 2);
-    if (hx_span_is_absent(plain))
-        return plain;
     uint32_t at = hx_json_pointer_find(places->tape, 0, name);
+    if (hx_json_is(places->tape, at, HX_JSON_OBJECT) || hx_json_is(places->tape, at, HX_JSON_ARRAY))
+        return HX_SPAN_NONE; /* how a text would show it, nobody knows */
     if (hx_json_is(places->tape, at, HX_JSON_STRING) &&
         hx_json_string(places->tape, at, places->arena, &plain) != 0)
         return HX_SPAN_NONE;
@@ -138,7 +140,8 @@ static void places_init(struct places *places, struct hx_work *work)
         hx_json_read(&gateway->scratch, record->arguments, &gateway->part_limits) == 0;
     hx_buf_init(&places->key, 8 * 1024);
     hx_json_writer_init(&writer, &places->key);
-    hx_json_put_string(&writer, record->key);
+    if (record->key_source != HX_KEY_NONE) /* else it is one of ours, which nobody has seen */
+        hx_json_put_string(&writer, record->key);
 }
 
 static bool write_probe(struct hx_work *work, const struct hx_probe *probe, const char *id,
@@ -154,9 +157,16 @@ static bool write_probe(struct hx_work *work, const struct hx_probe *probe, cons
     hx_json_put_string(&writer, probe->tool);
     (void)hx_buf_append_cstr(line, ",\"arguments\":");
     places_init(&places, work);
+    size_t begin = line->len;
     bool is_filled = hx_json_template_fill(line, probe->arguments,
                                            &(struct hx_json_places){place_value, &places});
     hx_buf_fini(&places.key);
+    /* A place outside of quotes may have made something else of it. */
+    struct hx_gateway *gateway = work->gateway;
+    is_filled = is_filled && hx_buf_ok(line) &&
+                hx_json_read(&gateway->scratch, hx_span(line->data + begin, line->len - begin),
+                             &gateway->part_limits) == 0 &&
+                hx_json_is(&gateway->scratch, 0, HX_JSON_OBJECT);
     (void)hx_buf_append_cstr(line, "}}");
     return is_filled && hx_buf_ok(line);
 }
@@ -304,7 +314,9 @@ static bool write_value(struct hx_work *work, struct hx_buf *out)
                          ? hx_json_template_fill_text(out, probe->value, &text)
                          : hx_json_template_fill_value(out, probe->value, &json);
     hx_buf_fini(&places.key);
-    return is_filled;
+    bool is_composite = probe->match != HX_PROBE_TEXT && out->len > 0 &&
+                        (out->data[0] == '{' || out->data[0] == '[');
+    return is_filled && !is_composite; /* nothing is equal to an object, as texts are */
 }
 
 /* `tape` holds the probe's result. */
@@ -318,7 +330,9 @@ static enum hx_holds judge(struct hx_work *work, struct hx_json_tape *tape, stru
         return hx_json_is(tape, at, HX_JSON_ARRAY)
                    ? judge_count(work->gateway, count_elements(tape, at), probe->comparison, value)
                    : HX_HOLDS_CANNOT_SAY;
-    return hx_json_holds(tape, at, probe->comparison, value);
+    /* A result without the value is one that nobody foresaw: neither a find nor a negative. */
+    return at != HX_JSON_NONE ? hx_json_holds(tape, at, probe->comparison, value)
+                              : HX_HOLDS_CANNOT_SAY;
 }
 
 /* The result that is told: what the probe saw, as text, since what a tool promises in its schema

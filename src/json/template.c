@@ -45,6 +45,9 @@ static bool fill(struct hx_buf *out, struct hx_span text, bool is_json,
         struct hx_span json = places->value(places->context, name);
         if (hx_span_is_absent(json))
             return false;
+        /* The quotes inside of these would end the text around them. */
+        if (whole == 0 && is_json && json.len > 0 && (json.ptr[0] == '{' || json.ptr[0] == '['))
+            return false;
         (void)hx_buf_append_span(out, whole > 0 || !is_json ? json : content_of(json));
         at += len;
     }

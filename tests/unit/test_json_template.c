@@ -42,6 +42,7 @@ static void places_are_filled(void **state)
         {"[\"${/o}\",\"${/n}\"]", "[{\"x\":[1]},12.50]", "[\"{\"x\":[1]}\",\"12.50\"]"},
         {"ref ${key}", "ref a \\\"b\\\"", "ref \"b\" a"},
         {"${key}", "a \\\"b\\\"", "\"b\" a"},
+        {"no. ${/o}", NULL, "no. {\"x\":[1]}"},
         {"${none}", NULL, NULL},
         {"\"${none}\"", NULL, NULL},
         {"$ {key} ${key", "$ {key} ${key", "$ {key} ${key"},

@@ -670,6 +670,49 @@ def tool_names(t):
     t.true("placeholder" in said, f"a known name: {said}")
 
 
+@serve("probe_says_only_what_can_be_compared")
+def probe_compares(t):
+    """What is not found because it cannot be compared is no proof of absence, and the empty text,
+    which everything holds, is no find."""
+    cannot = ("unknown", "probe gave no answer that can be judged")
+    found = ("succeeded", "probe found it")
+    seen = {
+        "content": [{"type": "text", "text": 'it is "so", \u00e9'}],
+        "structuredContent": {"ref": "4711", "number": 4711},
+    }
+    cases = {
+        "escapes": ("text ${/n}", '"so", \u00e9', None, found),
+        "empty": ("text ${/n}", "", None, cannot),
+        "keyless": ("text ${key}", 1, None, cannot),
+        "no_array": ("count /structuredContent/orders >= 1", 1, None, cannot),
+        "digits": ("value /structuredContent/ref == ${key}", 1, "4711", found),
+        "kinds": ("value /structuredContent/number == ${key}", 1, "4711", cannot),
+        "missing": ("value /structuredContent/id != ${key}", 1, "4711", cannot),
+        "inside": ("value /structuredContent/ref == 47${/n}", 11, None, cannot),
+        "quoted": ('value /structuredContent/ref == "47${/n}"', 11, None, found),
+    }
+    orders = {"listing": {"annotations": {"readOnlyHint": True}}}
+    orders["runs"] = [[{"result": json.dumps(seen)}]]
+    lost = {title: {"runs": [[{"wait": "never"}]]} for title in cases}
+    rules = []
+    for title, (match, *_) in cases.items():
+        rules += ["--tool", f"{title}: class=probeable probe=orders probe_match='{match}'"]
+    client = before_stub(t, {"tools": {"orders": orders, **lost}}, *rules).client()
+    calls = [client.call(title, {"n": n}, key=key) for title, (_, n, key, _) in cases.items()]
+    t.wait_effects(len(calls))
+    os.kill(int(t.lines("starts")[-1]), signal.SIGKILL)
+
+    def judged():
+        rows = {}
+        for row in t.operations():
+            notes = [step["note"]["step"] for step in row["history"] if step["what"] == "note"]
+            rows[row["tool"]] = (row["execution"], notes[0] if notes else None)
+        return rows if all(note for _, note in rows.values()) else None
+
+    t.wait(judged, "a probe of each")
+    t.equal(judged(), {title: case[3] for title, case in cases.items()}, "what the probes said")
+
+
 # All servers at one endpoint -----------------------------------------------------------------------
 
 
