@@ -14,7 +14,8 @@ void hx_upstream_failed_request(struct hx_link *link, struct hx_request *request
     struct hx_buf text;
     hx_buf_init(&text, 32 * 1024);
     /* Only what was never sent, or harms nobody twice, may be called safe to repeat. */
-    bool is_safe = !request->was_sent || request->may_resend;
+    bool is_safe =
+        !request->was_sent || request->may_resend || request->kind == HX_REQUEST_INITIALIZE;
     (void)hx_buf_append_cstr(&text, !request->was_sent ? "The tool server is not running."
                                     : is_safe
                                         ? "The tool server ended before it answered."
@@ -246,19 +247,6 @@ static void take_notification(struct hx_link *link, const struct hx_rpc_msg *msg
     }
 }
 
-static void take_request(struct hx_link *link, const struct hx_rpc_msg *msg)
-{
-    if (hx_mcp_method_parse(msg->method) == HX_MCP_PING) {
-        struct hx_buf line;
-        hx_buf_init(&line, link->gateway->options.message_max);
-        if (hx_rewrite_build_result(&line, msg->id.raw, HX_SPAN_LIT("{}")) == 0)
-            hx_link_send(link, &line, 0);
-        hx_buf_fini(&line);
-        return;
-    }
-    hx_ask_for_server(link, msg);
-}
-
 /* The first line that is no message is shown, so that somebody can find where it comes from; after
  * that they are counted. */
 static void tell_noise(struct hx_link *link, struct hx_span line)
@@ -277,6 +265,32 @@ static void tell_noise(struct hx_link *link, struct hx_span line)
         hx_tell(link->gateway, HX_TELL_WARN, "server_noise", "server=\"%.*s\" len=%zu line=\"%s\"",
                 HX_SPAN_FMT(link->server->options.name), line.len,
                 looks_like_json ? "{...}" : shown);
+}
+
+/* What only clients ask. A program that is no server may write back what it reads; clients are not
+ * asked that, and an answer would come back as one to our own request of that id. */
+static bool is_echo(enum hx_mcp_method method)
+{
+    return method == HX_MCP_INITIALIZE || method == HX_MCP_TOOLS_CALL;
+}
+
+static void take_request(struct hx_link *link, const struct hx_rpc_msg *msg)
+{
+    enum hx_mcp_method method = hx_mcp_method_parse(msg->method);
+    if (is_echo(method)) {
+        link->noise_count++;
+        tell_noise(link, msg->raw);
+        return;
+    }
+    if (method == HX_MCP_PING) {
+        struct hx_buf line;
+        hx_buf_init(&line, link->gateway->options.message_max);
+        if (hx_rewrite_build_result(&line, msg->id.raw, HX_SPAN_LIT("{}")) == 0)
+            hx_link_send(link, &line, 0);
+        hx_buf_fini(&line);
+        return;
+    }
+    hx_ask_for_server(link, msg);
 }
 
 /* An unreadable answer still tells whose it was: the tool has answered, and what it said is

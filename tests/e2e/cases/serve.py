@@ -713,6 +713,17 @@ def probe_compares(t):
     t.equal(judged(), {title: case[3] for title, case in cases.items()}, "what the probes said")
 
 
+@serve("program_that_is_no_server")
+def no_server(t):
+    """One that writes back what it reads asks nothing of the client; it ends, and so does the
+    session's beginning, of which can be said that nothing happened."""
+    running = Serve(t, ["--start-timeout", "2s", "--", "cat"])
+    client = WebClient(running)
+    told = client.request("initialize", {"protocolVersion": client.version}).error()
+    t.equal(client.others, [], "what the client was asked")
+    t.equal(told["data"], {"code": "UPSTREAM_UNAVAILABLE", "retry_safe": True}, f"the error: {told}")
+
+
 # All servers at one endpoint -----------------------------------------------------------------------
 
 
