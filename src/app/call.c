@@ -417,7 +417,7 @@ int hx_call_run(const struct hx_call_options *options, const struct hx_call_inte
         rc = hx_ledger_home_find(&call.home, &place, &complaint);
     hx_settings_fini(&place);
     if (rc != 0) {
-        fprintf(stderr, "hapax call: %s.\n", complaint.text);
+        fprintf(stderr, "hapax call: %s%s\n", complaint.text, hx_sentence_end(complaint.text));
         return HX_CALL_EXIT_NO_LEDGER;
     }
     return hx_front_run(keeper_main, &call);

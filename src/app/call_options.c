@@ -133,11 +133,6 @@ static int read_words(int argc, char **argv, struct words *words, int *ret_used,
 
 /* ---- the target ---- */
 
-static bool is_url(const char *word)
-{
-    return strncmp(word, "http://", 7) == 0 || strncmp(word, "https://", 8) == 0;
-}
-
 static int use_url(struct hx_call_options *options, const char *url, struct hx_complaint *complaint)
 {
     const char *refusal = hx_url_refusal(url);
@@ -246,13 +241,13 @@ static int use_new(int argc, char **argv, struct words *words, int used,
         return hx_complain(complaint, "there is neither a target nor a tool. For example:\n"
                                       "  hapax call charge '{\"amount\": 3}' -- ./server\n"
                                       "  hapax call https://crm.example/mcp charge '{}'");
-    if (is_url(words->items[0]) && options->config_path)
+    if (hx_is_url(words->items[0]) && options->config_path)
         return hx_complain(complaint, "--config and a URL are two targets");
     rc = use_call(words, 1, complaint);
     if (rc != 0)
         return rc;
-    return is_url(words->items[0]) ? use_url(options, words->items[0], complaint)
-                                   : use_name(options, words->items[0], complaint);
+    return hx_is_url(words->items[0]) ? use_url(options, words->items[0], complaint)
+                                      : use_name(options, words->items[0], complaint);
 }
 
 /* --resume and --give-up: their word is a key. */

@@ -288,6 +288,12 @@ static void print_open(const struct hx_call_told *told, FILE *words)
     bool has_id = !hx_span_is_absent(answer->operation);
     if (!has_id)
         fputs("hapax call: there is no answer yet; nothing was sent so far.\n", words);
+    else if (hx_span_eq_cstr(answer->execution, "ready"))
+        fprintf(
+            words,
+            "hapax call: there is no answer yet; nothing was sent so far, since the server could "
+            "not be reached (operation %.*s).\n",
+            HX_SPAN_FMT(answer->operation));
     else if (hx_call_exit_status(answer) == HX_CALL_EXIT_UNKNOWN)
         fprintf(words, "hapax call: unknown: it may have happened (operation %.*s).\n",
                 HX_SPAN_FMT(answer->operation));

@@ -338,7 +338,7 @@ int hx_cmd_call(int argc, char **argv)
         hx_settings_show(&options.given, stdout);
         status = HX_EXIT_DONE;
     } else if (rc != 0) {
-        fprintf(stderr, "hapax call: %s.\n", complaint.text);
+        fprintf(stderr, "hapax call: %s%s\n", complaint.text, hx_sentence_end(complaint.text));
     } else if (options.action == HX_CALL_NEW) {
         status = call_new(argc, argv, &options, &arena);
     } else {

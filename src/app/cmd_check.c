@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/check_report.h"
 #include "app/commands.h"
@@ -49,7 +50,7 @@ static int refuse(const char *format, const char *word)
 {
     fputs("hapax check: ", stderr);
     fprintf(stderr, format, word);
-    fputs(".\n", stderr);
+    fprintf(stderr, "%s\n", hx_sentence_end(format));
     return HX_EXIT_USAGE;
 }
 
@@ -106,7 +107,7 @@ static int report(const struct hx_config *config, const struct check_options *op
          at = at->next)
         fprintf(stderr, "warning: %s.\n", at->text);
     if (complaint && !options->is_json)
-        fprintf(stderr, "hapax check: %s.\n", complaint);
+        fprintf(stderr, "hapax check: %s%s\n", complaint, hx_sentence_end(complaint));
     if (complaint)
         return HX_EXIT_USAGE;
     return options->is_strict && config->warnings ? HX_EXIT_FAILED : HX_EXIT_DONE;
@@ -131,6 +132,11 @@ int hx_cmd_check(int argc, char **argv)
     if (rc == 0)
         hx_config_advise(&config);
     status = report(&config, &options, rc == 0 ? NULL : complaint.text);
+    if (rc != 0 && !options.is_json && access(options.path, F_OK) != 0)
+        fputs("Another file is named by 'hapax check FILE'; docs/configuration.md says what stands "
+              "in "
+              "one.\n",
+              stderr);
     hx_config_fini(&config);
     return status;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/commands.h"
+#include "app/config.h"
 #include "app/help.h"
 #include "app/log.h"
 #include "app/options.h"
@@ -25,11 +26,6 @@ static bool can_log(const struct hx_settings *settings)
     return false;
 }
 
-bool hx_is_url(const char *word)
-{
-    return strncmp(word, "http://", 7) == 0 || strncmp(word, "https://", 8) == 0;
-}
-
 int hx_cmd_run(int argc, char **argv)
 {
     struct hx_settings settings;
@@ -45,15 +41,17 @@ int hx_cmd_run(int argc, char **argv)
         hx_settings_show(&settings, stdout);
         status = HX_EXIT_DONE;
     } else if (rc != 0) {
-        fprintf(stderr, "hapax run: %s.\n", complaint.text);
+        fprintf(stderr, "hapax run: %s%s\n", complaint.text, hx_sentence_end(complaint.text));
     } else if (used == argc) {
         fputs("hapax run: there is no server to start. Write its command behind '--':\n"
               "  hapax run -- npx -y @example/server\n",
               stderr);
     } else if (hx_is_url(argv[used]) && argv[used + 1] != NULL) {
         fprintf(stderr, "hapax run: nothing may follow the URL, but '%s' does.\n", argv[used + 1]);
+    } else if (hx_is_url(argv[used]) && hx_url_refusal(argv[used]) != NULL) {
+        fprintf(stderr, "hapax run: %s.\n", hx_url_refusal(argv[used]));
     } else if (!hx_is_url(argv[used]) && hx_settings_check_headers(&settings, &complaint) != 0) {
-        fprintf(stderr, "hapax run: %s.\n", complaint.text);
+        fprintf(stderr, "hapax run: %s%s\n", complaint.text, hx_sentence_end(complaint.text));
     } else if (can_log(&settings)) {
         status = hx_run(&settings, argv + used);
     }

@@ -20,7 +20,7 @@ int hx_cmd_serve(int argc, char **argv)
         hx_help_serve(stdout);
         status = HX_EXIT_DONE;
     } else if (rc != 0) {
-        fprintf(stderr, "hapax serve: %s.\n", complaint.text);
+        fprintf(stderr, "hapax serve: %s%s\n", complaint.text, hx_sentence_end(complaint.text));
     } else {
         for (const struct hx_config_warning *at = config.warnings; at; at = at->next)
             fprintf(stderr, "hapax serve: %s.\n", at->text);

@@ -44,7 +44,7 @@ static int refuse(const char *sentence, const char *word)
 {
     fprintf(stderr, "hapax token: ");
     fprintf(stderr, sentence, word);
-    fputs(".\n", stderr);
+    fprintf(stderr, "%s\n", hx_sentence_end(sentence));
     return HX_EXIT_USAGE;
 }
 

@@ -12,8 +12,6 @@
 #define HX_EXIT_FAILED 1
 #define HX_EXIT_USAGE 2
 
-/* The first word behind "--" names a server over HTTP. */
-bool hx_is_url(const char *word);
 int hx_cmd_run(int argc, char **argv);
 int hx_cmd_serve(int argc, char **argv);
 int hx_cmd_call(int argc, char **argv);

@@ -120,6 +120,8 @@ struct hx_config_upstream *hx_config_add_upstream(struct hx_config *config, stru
 bool hx_upstream_name_is_good(struct hx_span name);
 const struct hx_config_upstream *hx_config_upstream(const struct hx_config *config,
                                                     struct hx_span name);
+/* The word is meant as a URL, be it a good one or not: a scheme and "://". */
+bool hx_is_url(const char *word);
 /* What is wrong with a URL, as a sentence without a full stop; NULL when it is good. The URL itself
  * may hold a secret and is not repeated. */
 const char *hx_url_refusal(const char *url);

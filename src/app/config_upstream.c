@@ -63,6 +63,14 @@ static int read_argv(struct hx_reader *reader, const struct hx_node *command,
     return 0;
 }
 
+bool hx_is_url(const char *word)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-";
+    size_t len = strspn(word, letters);
+    return len > 0 && strncmp(word + len, "://", 3) == 0;
+}
+
 const char *hx_url_refusal(const char *url)
 {
     const char *scheme_end = strstr(url, "://");

@@ -36,7 +36,8 @@ void hx_help_overview(FILE *out)
           "Exit status\n"
           "  0  done\n"
           "  1  it could not be done, or (demo) a promise was broken; standard error says what\n"
-          "  2  the command line or a setting is wrong; nothing was started\n",
+          "  2  the command line or a setting is wrong; nothing was started\n"
+          "run, call and ops have more, which their help lists\n",
           out);
 }
 
@@ -177,7 +178,7 @@ void hx_help_serve(FILE *out)
         "Serves MCP over Streamable HTTP, with the ledger between the callers and the servers\n"
         "behind: COMMAND, which is started and spoken to on its standard input and output, the\n"
         "one at URL, or all that FILE names (default: " HX_CONFIG_FILE_DEFAULT " here). Each\n"
-        "answers at /mcp/NAME, and all together at /mcp.\n"
+        "answers at /mcp/NAME, and all together at /mcp, their names behind a prefix each.\n"
         "\n"
         "Examples\n"
         "  hapax serve -- npx -y @example/server\n"
@@ -215,7 +216,7 @@ void hx_help_serve(FILE *out)
           "\nTIME is a number with ms, s, m, h or d; SIZE is in bytes or with KiB, MiB, GiB.\n"
           "\n"
           "Exit status: 0 ended as asked; 1 it could not start or go on; 2 the command line or\n"
-          "the configuration is wrong, nothing was started; 70 not in this build.\n",
+          "the configuration is wrong, nothing was started.\n",
           out);
 }
 

@@ -18,6 +18,7 @@
 #include "adapter/neighbour_unix/neighbour_unix.h"
 #include "adapter/stdio_front/stdio_front.h"
 #include "app/commands.h"
+#include "app/config.h"
 #include "app/drain.h"
 #include "app/front.h"
 #include "app/ledger_home.h"
@@ -265,7 +266,7 @@ int hx_run(const struct hx_settings *settings, char **command)
     keeper.settings = settings;
     keeper.command = command;
     if (hx_ledger_home_find(&keeper.home, settings, &complaint) != 0) {
-        fprintf(stderr, "hapax run: %s.\n", complaint.text);
+        fprintf(stderr, "hapax run: %s%s\n", complaint.text, hx_sentence_end(complaint.text));
         return HX_EXIT_FAILED;
     }
     return hx_front_run(keeper_main, &keeper);

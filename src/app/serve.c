@@ -309,7 +309,7 @@ int hx_serve(const struct hx_config *config)
     serve_sessions_init(&serve);
     snprintf(serve.principal, sizeof(serve.principal), "%lu", (unsigned long)getuid());
     if (hx_ledger_home_find(&serve.home, &config->global, &complaint) != 0) {
-        fprintf(stderr, "hapax serve: %s.\n", complaint.text);
+        fprintf(stderr, "hapax serve: %s%s\n", complaint.text, hx_sentence_end(complaint.text));
         return HX_EXIT_FAILED;
     }
     if (hx_log_open(&log) < 0)

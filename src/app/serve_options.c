@@ -168,8 +168,7 @@ static int make_upstream(char **words, struct hx_settings *given, struct hx_conf
     upstream->settings = *given;
     upstream->settings.name = own_name;
     hx_settings_init(given);
-    bool is_url = strncmp(words[0], "http://", 7) == 0 || strncmp(words[0], "https://", 8) == 0;
-    if (!is_url) {
+    if (!hx_is_url(words[0])) {
         upstream->command = words;
         return 0;
     }

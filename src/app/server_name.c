@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "app/commands.h"
+#include "app/config.h"
 #include "base/digest.h"
 
 void hx_server_name(const char *given, const char *prefix, char *const *words,

@@ -48,6 +48,14 @@ static const struct {
 #include "tables/config.def"
 };
 
+const char *hx_sentence_end(const char *text)
+{
+    const char *line = strrchr(text, '\n');
+    size_t len = strlen(text);
+    bool is_command = line != NULL && strncmp(line + 1, "  ", 2) == 0;
+    return is_command || (len > 0 && strchr(".?", text[len - 1]) != NULL) ? "" : ".";
+}
+
 int hx_complain(struct hx_complaint *complaint, const char *format, ...)
 {
     va_list args;

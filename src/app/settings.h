@@ -171,6 +171,9 @@ struct hx_complaint {
     struct hx_mark mark; /* of the rule that a check is about */
 };
 
+/* What ends a sentence that has no end yet: ".", or nothing behind a question and behind a line
+ * that is a command to be copied. */
+const char *hx_sentence_end(const char *text);
 /* Writes the sentence and returns 1. */
 int hx_complain(struct hx_complaint *complaint, const char *format, ...) HX_PRINTF(2, 3);
 
