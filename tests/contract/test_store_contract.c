@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* style-ok: one suite, which every implementation of the store must pass as a whole */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

