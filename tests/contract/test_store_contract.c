@@ -238,37 +238,6 @@ static void update_may_require_unmarked(void **state)
     free_request(request);
 }
 
-/* An error, or another boot, may have taken the mark along: then "unmarked" says nothing. */
-static void update_may_require_the_epoch_of_the_claim(void **state)
-{
-    struct world *world = *state;
-    struct hx_store *store = world_open(world, 0);
-    for (unsigned i = 1; i <= 3; i++) {
-        struct hx_record record = world_record(world, 0, i);
-        must_insert(store, &record);
-        bool is_over = i == 2 || (i == 3 && world->adapter == WORLD_MEMORY);
-        if (i == 2)
-            world->now.boot.bytes[0]++;
-        else if (is_over)
-            hx_memory_ledger_end_epoch(world->memory);
-        struct hx_store_request *request = hx_store_request_new(HX_STORE_UPDATE, NULL);
-        request->record = record;
-        request->record.state = HX_OP_CANCELLED;
-        request->record.attempt.state = HX_ATTEMPT_DEAD;
-        request->record.fence = 2;
-        request->expected_fence = 1;
-        request->require_unmarked = true;
-        world_run(store, request);
-        assert_result(request, is_over ? HX_STORE_STALE : HX_STORE_DONE);
-        if (is_over) {
-            assert_int_equal(request->record_count, 1);
-            assert_false(request->records[0].is_epoch_current);
-            assert_int_equal(request->records[0].record.state, HX_OP_RUNNING);
-        }
-        free_request(request);
-    }
-}
-
 static struct hx_record keyless(struct world *world, int process, unsigned number)
 {
     struct hx_record record = world_record(world, process, number);
@@ -905,7 +874,6 @@ int main(void)
         BOTH(update_replaces_the_changing_part),
         BOTH(mark_belongs_to_one_attempt),
         BOTH(update_may_require_unmarked),
-        BOTH(update_may_require_the_epoch_of_the_claim),
         BOTH(twin_guard_sees_newer_rows),
         BOTH(twins_come_in_order_of_creation),
         BOTH(twins_are_bounded),

@@ -124,11 +124,46 @@ static int teardown(void **state)
     return 0;
 }
 
+/* An error, or another boot, may have taken the mark along: then "unmarked" says nothing. */
+static void update_may_require_the_epoch_of_the_claim(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        struct hx_record record = world_record(world, 0, i);
+        hx_store_request_free(world_insert(store, &record));
+        bool is_over = i == 2 || (i == 3 && world->adapter == WORLD_MEMORY);
+        if (i == 2)
+            world->now.boot.bytes[0]++;
+        else if (is_over)
+            hx_memory_ledger_end_epoch(world->memory);
+        struct hx_store_request *request = hx_store_request_new(HX_STORE_UPDATE, NULL);
+        request->record = record;
+        request->record.state = HX_OP_CANCELLED;
+        request->record.attempt.state = HX_ATTEMPT_DEAD;
+        request->record.fence = 2;
+        request->expected_fence = 1;
+        request->require_unmarked = true;
+        world_run(store, request);
+        assert_int_equal(request->result, is_over ? HX_STORE_STALE : HX_STORE_DONE);
+        if (is_over) {
+            assert_int_equal(request->record_count, 1);
+            assert_false(request->records[0].is_epoch_current);
+            assert_int_equal(request->records[0].record.state, HX_OP_RUNNING);
+        }
+        hx_store_request_free(request);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_claim_may_be_marked_in_one_go, setup_memory, teardown),
         cmocka_unit_test_setup_teardown(a_claim_may_be_marked_in_one_go, setup_sqlite, teardown),
+        cmocka_unit_test_setup_teardown(update_may_require_the_epoch_of_the_claim, setup_memory,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(update_may_require_the_epoch_of_the_claim, setup_sqlite,
+                                        teardown),
         cmocka_unit_test_setup_teardown(no_mark_without_a_wish, setup_memory, teardown),
         cmocka_unit_test_setup_teardown(no_mark_without_a_wish, setup_sqlite, teardown),
         cmocka_unit_test_setup_teardown(a_transport_that_is_its_process_ends_with_it, setup_memory,
