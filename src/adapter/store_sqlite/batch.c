@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* style-ok: a little over the limit; what one commit does stands together */
 #include "adapter/store_sqlite/batch.h"
 
 #include <stdio.h>
