@@ -46,11 +46,12 @@ def programs(t, sdk):
         client, server = package, package
         if sdk == "ts24":
             client, server = os.path.join(package, "client"), os.path.join(package, "server")
-        reason = install.unfit(client)
+        node = install.newer_node(around.node)  # servers over HTTP want a global `crypto`
+        reason = install.unfit(client, node)
         if reason:
             raise Skip(reason)
-        driver = ["node", os.path.join(SDK, "driver.mjs"), client]
-        return driver, ["node", os.path.join(SDK, "server.mjs"), server, t.dir]
+        driver = [node, os.path.join(SDK, "driver.mjs"), client]
+        return driver, [node, os.path.join(SDK, "server.mjs"), server, t.dir]
     if sdk == "go18":
         if not around.go:
             raise Skip(around.go_reason)

@@ -74,17 +74,17 @@ def conformance(directory):
 
 
 def newer_node(path):
-    """A Node that can run the conformance packages, which want 22: the one installed with them."""
+    """A Node that can run what Debian's cannot: the one installed with those packages."""
     machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), "none")
     own = os.path.join(path, "node_modules", f"node-linux-{machine}", "bin", "node")
     return own if os.path.exists(own) else "node"
 
 
-def unfit(package):
+def unfit(package, program="node"):
     """Why this Node cannot run that package, by what the package itself says; None when it can."""
     with open(os.path.join(package, "package.json"), encoding="utf-8") as file:
         wanted = json.load(file).get("engines", {}).get("node", ">=0")
-    done = subprocess.run(["node", "--version"], stdout=subprocess.PIPE, check=True)
+    done = subprocess.run([program, "--version"], stdout=subprocess.PIPE, check=True)
     version = done.stdout.decode().strip().lstrip("v")
     least = re.search(r">=\s*(\d+)", wanted)
     if least and int(version.split(".")[0]) < int(least.group(1)):
