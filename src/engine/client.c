@@ -422,7 +422,6 @@ void hx_client_event(struct hx_session *session, struct hx_peer_event *event)
         client_left(session);
         return;
     case HX_PEER_ENDED:
-        session->is_ended = true;
         hx_session_forget_kept(session);
         client_left(session);
         return;

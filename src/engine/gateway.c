@@ -239,8 +239,11 @@ static void free_what_is_over(struct hx_gateway *gateway)
 {
     if (!hx_list_is_empty(gateway->ports.downstream_inbox))
         return; /* something may speak of it yet */
-    hx_list_for_each_safe (node, &gateway->over)
-        hx_session_free(hx_container_of(node, struct hx_session, node));
+    hx_list_for_each_safe (node, &gateway->over) {
+        struct hx_session *session = hx_container_of(node, struct hx_session, node);
+        if (!session->is_ending)
+            hx_session_free(session);
+    }
 }
 
 static bool has_unsaved(const struct hx_gateway *gateway)

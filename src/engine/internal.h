@@ -123,6 +123,8 @@ void hx_store_forget_request(struct hx_request *request);
 /* For what the ledger keeps of a session: see kept.c. */
 void hx_store_submit_kept(struct hx_session *session, uint64_t exchange,
                           struct hx_store_request *request);
+/* The session outlives it. */
+void hx_store_submit_end(struct hx_session *session, struct hx_store_request *request);
 void hx_store_submit_find_session(struct hx_gateway *gateway, struct hx_store_request *request,
                                   hx_session_found *found, void *context, uint64_t ticket);
 void hx_store_forget_session(struct hx_session *session);

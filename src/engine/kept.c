@@ -72,12 +72,23 @@ void hx_session_touch(struct hx_session *session)
 
 void hx_session_forget_kept(struct hx_session *session)
 {
-    if (!session->is_kept)
+    session->is_ended = !session->is_kept;
+    if (session->is_ended)
         return;
     session->is_kept = false;
+    session->is_ending = true;
     struct hx_store_request *end = hx_store_make(session->gateway, HX_STORE_SESSION_END);
     end->session.key = session->options.key;
-    hx_store_submit_now(session->gateway, end);
+    hx_store_submit_end(session, end);
+}
+
+void hx_session_forgotten(struct hx_session *session, struct hx_store_request *done)
+{
+    session->is_ending = false;
+    session->is_ended = done->result != HX_STORE_NOT_DONE;
+    if (!session->is_ended)
+        hx_tell(session->gateway, HX_TELL_WARN, "session_not_ended", "error=\"%s\"", done->error);
+    hx_store_request_free(done);
 }
 
 void hx_gateway_find_session(struct hx_gateway *gateway, const struct hx_digest *key,

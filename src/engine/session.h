@@ -144,7 +144,8 @@ struct hx_session {
     struct hx_map answered;      /* struct hx_delivery_note, by the request's id */
     bool is_input_over;
     bool is_gone;           /* it cannot be answered any more */
-    bool is_ended;          /* by its client */
+    bool is_ending;         /* by its client; the ledger has not said yet that it knows */
+    bool is_ended;          /* the same, and its id will never open anything again */
     bool is_kept;           /* it stands in the ledger */
     struct hx_wall touched; /* what the ledger knows of its last use */
     const struct hx_mcp_facts *era;
@@ -168,7 +169,10 @@ void hx_operations_found(struct hx_request *request, struct hx_store_request *do
 void hx_session_keep(struct hx_request *request, struct hx_buf *line);
 /* Somebody uses it. */
 void hx_session_touch(struct hx_session *session);
+/* Its client has ended it. It stays in memory until the ledger has said what became of that. */
 void hx_session_forget_kept(struct hx_session *session);
+/* Takes `done`. */
+void hx_session_forgotten(struct hx_session *session, struct hx_store_request *done);
 /* The answer to this call, which has an operation, can be asked for again from now on. */
 void hx_stream_keep(struct hx_call *call);
 /* Everybody is judged anew: that he could ask once does not say that he may now. */

@@ -18,13 +18,14 @@ struct ticket {
         FOR_NOTE,
         FOR_REQUEST,
         FOR_KEPT,
+        FOR_END,
         FOR_FINDER
     } kind;
     struct hx_work *work;
     struct hx_call *call;
     struct hx_delivery_note *note;
     struct hx_request *request; /* FOR_REQUEST */
-    struct hx_session *session; /* FOR_KEPT */
+    struct hx_session *session; /* FOR_KEPT, FOR_END */
     uint64_t exchange;          /* FOR_KEPT; FOR_FINDER: the finder's ticket */
     hx_session_found *found;    /* FOR_FINDER */
     void *context;
@@ -280,6 +281,14 @@ void hx_store_submit_kept(struct hx_session *session, uint64_t exchange,
     submit(session->gateway, request);
 }
 
+void hx_store_submit_end(struct hx_session *session, struct hx_store_request *request)
+{
+    struct ticket *ticket = request->context;
+    ticket->kind = FOR_END;
+    ticket->session = session;
+    submit(session->gateway, request);
+}
+
 void hx_store_submit_find_session(struct hx_gateway *gateway, struct hx_store_request *request,
                                   hx_session_found *found, void *context, uint64_t number)
 {
@@ -370,6 +379,9 @@ void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done
         return;
     case FOR_KEPT:
         hx_kept_done(copy.session, copy.exchange, done);
+        return;
+    case FOR_END:
+        hx_session_forgotten(copy.session, done);
         return;
     case FOR_FINDER:
         give_to_finder(&copy, done);

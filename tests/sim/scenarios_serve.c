@@ -326,6 +326,16 @@ static void on_found(void *context, uint64_t ticket, enum hx_store_result result
     *(int *)context = (int)result;
 }
 
+static int kept_as(struct sim *sim, uint32_t session)
+{
+    int result = -1;
+    struct hx_digest key = sim_session_key(session);
+    hx_gateway_find_session(at_port(sim)->gateway, &key, on_found, &result, 0);
+    at_port(sim)->wake_at = sim->now;
+    sim_run_for(sim, 100);
+    return result;
+}
+
 /* An id that its client gave up opens nothing, whoever asks. */
 static void an_ended_session_is_not_found(void **state)
 {
@@ -339,12 +349,39 @@ static void an_ended_session_is_not_found(void **state)
     sim_life_kill(at_port(sim));
     sim_run_for(sim, 6000);
     assert_int_equal(sim->marks[SIM_RESTORED], 3);
-    int result = -1;
-    struct hx_digest key = sim_session_key(session);
-    hx_gateway_find_session(at_port(sim)->gateway, &key, on_found, &result, 0);
-    at_port(sim)->wake_at = sim->now;
-    sim_run_for(sim, 100);
-    assert_int_equal(result, HX_STORE_STALE);
+    assert_int_equal(kept_as(sim, session), HX_STORE_STALE);
+    end(sim);
+}
+
+/* Killed at the moment at which the end is told: the ledger had it before. */
+static void an_end_that_was_told_lasts(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    uint32_t session = sim->hosts[1].session;
+    sim->script_disk_ms = 20;
+    sim_web_end(sim, &sim->hosts[1]);
+    for (int ms = 0; ms < 5000 && !sim_session_get(sim, session)->is_ended; ms++)
+        sim_run_for(sim, 1);
+    assert_true(sim_session_get(sim, session)->is_ended);
+    sim_life_kill(at_port(sim));
+    sim_run_for(sim, 6000);
+    assert_int_equal(kept_as(sim, session), HX_STORE_STALE);
+    end(sim);
+}
+
+/* The ledger is full when a client ends its session: it is not told that it has. */
+static void an_end_that_failed_is_not_told(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    uint32_t session = sim->hosts[1].session;
+    hx_memory_ledger_break(sim->ledger, true, false);
+    sim_web_end(sim, &sim->hosts[1]);
+    sim_run_for(sim, 2000);
+    assert_false(sim_session_get(sim, session)->is_ended);
+    hx_memory_ledger_break(sim->ledger, false, false);
+    assert_int_equal(kept_as(sim, session), HX_STORE_DONE);
     end(sim);
 }
 
@@ -476,6 +513,8 @@ int main(void)
         cmocka_unit_test(a_question_goes_with_the_session_of_whom_it_was_asked),
         cmocka_unit_test(an_answer_of_a_session_that_is_over_gets_a_fate),
         cmocka_unit_test(an_ended_session_is_not_found),
+        cmocka_unit_test(an_end_that_was_told_lasts),
+        cmocka_unit_test(an_end_that_failed_is_not_told),
         cmocka_unit_test(what_a_session_began_outlives_it),
         cmocka_unit_test(who_dropped_his_connection_waits_no_more),
         cmocka_unit_test(a_request_that_comes_again_after_its_connection_died_acts_once),

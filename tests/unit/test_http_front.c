@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* MCP's front: what is refused at the door, how sessions live, and what the engine gets. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -431,6 +433,15 @@ static void expect_status(struct front_kit *kit, int fd, const char *status)
     assert_int_equal(close(fd), 0);
 }
 
+static void expect_nothing_yet(struct front_kit *kit, int fd)
+{
+    char byte;
+
+    front_kit_settle(kit);
+    assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(errno, EAGAIN);
+}
+
 static int post_as(struct front_kit *kit, const char *path, const char *name)
 {
     char request[512];
@@ -482,6 +493,7 @@ static void delete_ends_a_session(void **state)
     uint64_t exchange;
     int waiting;
     int listening;
+    int ending;
 
     (void)state;
     front_kit_init(&kit, NULL);
@@ -490,7 +502,7 @@ static void delete_ends_a_session(void **state)
     front_kit_read(&kit, listening, "\r\n\r\n");
     waiting = front_kit_post(&kit, "", PING);
     exchange = front_kit_message(&kit, PING);
-    expect_status(&kit, front_kit_delete(&kit), "200");
+    ending = front_kit_delete(&kit);
     event = front_kit_take(&kit, HX_PEER_ENDED);
     assert_ptr_equal(event->downstream, kit.session);
     hx_peer_event_free(event);
@@ -500,10 +512,42 @@ static void delete_ends_a_session(void **state)
     expect_status(&kit, post_as(&kit, "/mcp", "ann"), "404");
     front_kit_send(&kit, HX_SENDING_ANSWER, exchange, "{}", 9);
     front_kit_expect_tag(&kit, HX_PEER_NOT_SENT, 9);
+    expect_status(&kit, front_kit_delete(&kit), "404"); /* it is being ended */
+    expect_nothing_yet(&kit, ending);
     hx_http_front_forget(kit.front, kit.session, true);
+    expect_status(&kit, ending, "200");
     /* Without asking the ledger, which may not have heard yet. */
     expect_status(&kit, post_as(&kit, "/mcp", "ann"), "404");
     assert_int_equal(hx_http_front_counts(kit.front).sessions, 0);
+    front_kit_fini(&kit);
+}
+
+/* The ledger did not take the end. */
+static void delete_that_ended_nothing(void **state)
+{
+    struct front_kit kit;
+    int ending;
+    int gone;
+    int fd;
+
+    (void)state;
+    front_kit_init(&kit, NULL);
+    front_kit_begin(&kit);
+    ending = front_kit_delete(&kit);
+    hx_peer_event_free(front_kit_take(&kit, HX_PEER_ENDED));
+    hx_http_front_forget(kit.front, kit.session, false);
+    expect_status(&kit, ending, "503");
+    /* The ledger is asked for the id again, and its client may leave before the next end. */
+    gone = front_kit_delete(&kit);
+    struct hx_http_front_event *event = front_kit_take_front(&kit, HX_HTTP_FRONT_SESSION_ASKED);
+    kit.session = hx_http_front_adopt(kit.front, event->ticket, HX_SPAN_LIT("2025-06-18"));
+    hx_http_front_event_free(event);
+    hx_peer_event_free(front_kit_take(&kit, HX_PEER_ENDED));
+    assert_int_equal(close(gone), 0);
+    front_kit_settle(&kit);
+    hx_http_front_forget(kit.front, kit.session, true);
+    fd = front_kit_delete(&kit);
+    expect_status(&kit, fd, "404");
     front_kit_fini(&kit);
 }
 
@@ -657,9 +701,9 @@ static void the_ledger_may_not_know(void **state)
     event = front_kit_take_front(&kit, HX_HTTP_FRONT_SESSION_ASKED);
     kit.session = hx_http_front_adopt(kit.front, event->ticket, HX_SPAN_LIT("2025-06-18"));
     hx_http_front_event_free(event);
-    expect_status(&kit, fd, "200");
     hx_peer_event_free(front_kit_take(&kit, HX_PEER_ENDED));
-    /* An unanswered question is freed with the front. */
+    assert_int_equal(close(fd), 0);
+    /* It is freed with the front, as an unanswered question is. */
     kit.id[0] = '1';
     fd = front_kit_post(&kit, "", PING);
     hx_http_front_event_free(front_kit_take_front(&kit, HX_HTTP_FRONT_SESSION_ASKED));
@@ -703,6 +747,7 @@ int main(void)
         cmocka_unit_test(a_session_belongs_to_its_caller_and_endpoint),
         cmocka_unit_test(ids_are_not_kept_and_differ),
         cmocka_unit_test(delete_ends_a_session),
+        cmocka_unit_test(delete_that_ended_nothing),
         cmocka_unit_test(a_handshake_that_fails_makes_no_session),
         cmocka_unit_test(sessions_have_limits),
         cmocka_unit_test(a_full_house_says_so),

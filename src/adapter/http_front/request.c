@@ -229,8 +229,8 @@ void request_enter(struct session *session, struct stream *stream)
             listen(session, stream);
         break;
     case STREAM_DELETE:
-        answer_empty(front, stream->web, 200, stream->origin);
-        stream_free(front, stream);
+        /* Answered when the engine is done with the session: the ledger knows it then. */
+        stream->request = hx_web_request_free(stream->request);
         session_end(session);
         break;
     case STREAM_RESUME:

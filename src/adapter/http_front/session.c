@@ -21,6 +21,13 @@ static const struct refusal refusal_own_sessions = {
     .sentence = "You have too many open sessions; end one, or try again later",
     .header = "Retry-After",
     .value = "10"};
+static const struct refusal refusal_not_ended = {
+    .status = 503,
+    .code = -32000,
+    .sentence = "The ledger did not take the end of this session, so it goes on; try again",
+    .header = "Retry-After",
+    .value = "2"};
+
 static const struct refusal refusal_ledger = {
     .status = 503,
     .code = -32000,
@@ -122,7 +129,8 @@ struct session *session_begin(struct front *front, const struct hx_http_caller *
     return session;
 }
 
-/* Ends every stream; what is with the web keeps its fate. `refusal`: what those are told who wait
+/* Ends every stream but that of a DELETE, which waits for what becomes of it; what is with the web
+ * keeps its fate. `refusal`: what those are told who wait
  * for an answer; NULL = they are cut off. */
 static void shut(struct session *session, const struct refusal *refusal)
 {
@@ -130,6 +138,8 @@ static void shut(struct session *session, const struct refusal *refusal)
 
     hx_list_for_each_safe (node, &session->streams) {
         struct stream *stream = hx_container_of(node, struct stream, node);
+        if (stream->kind == STREAM_DELETE)
+            continue;
         if (stream->web != 0 && stream->state == STREAM_STREAMING)
             front->web->ops->stream_end(front->web, stream->web);
         else if (stream->web != 0 && refusal != NULL)
@@ -171,6 +181,11 @@ void session_free(struct session *session)
     struct hx_list *node;
 
     shut(session, session->is_over ? &refusal_no_session : NULL);
+    while ((node = hx_list_first(&session->streams)) != NULL) {
+        struct stream *stream = hx_container_of(node, struct stream, node);
+        front->web->ops->cut(front->web, stream->web);
+        stream_free(front, stream);
+    }
     hx_list_splice(&session->sendings, &session->written);
     while ((node = hx_list_first(&session->sendings)) != NULL)
         sending_free(hx_container_of(node, struct sending, node));
@@ -314,6 +329,22 @@ void hx_http_front_refuse(struct hx_http_front *opaque, uint64_t number, const c
     hx_free(ticket);
 }
 
+static void answer_deletes(struct session *session, bool is_over)
+{
+    struct front *front = session->front;
+
+    hx_list_for_each_safe (node, &session->streams) {
+        struct stream *stream = hx_container_of(node, struct stream, node);
+        if (stream->kind != STREAM_DELETE)
+            continue;
+        if (is_over)
+            answer_empty(front, stream->web, 200, stream->origin);
+        else
+            refuse(front, stream->web, &refusal_not_ended, HX_SPAN_NONE, stream->origin);
+        stream_free(front, stream);
+    }
+}
+
 void hx_http_front_forget(struct hx_http_front *opaque, struct hx_downstream *downstream,
                           bool is_over)
 {
@@ -326,5 +357,6 @@ void hx_http_front_forget(struct hx_http_front *opaque, struct hx_downstream *do
         front->over_at = (front->over_at + 1) % OVER_COUNT;
         session->is_over = true;
     }
+    answer_deletes(session, is_over);
     session_free(session);
 }
