@@ -2,7 +2,7 @@
 /*
  * The callers in `./dev bench http`: N kept-alive connections, one tool call under way on each.
  *
- *     bench_load PORT CONNECTIONS SECONDS look|act|again [PID...]
+ *     bench_load PORT PATH CONNECTIONS SECONDS look|act|again [PID...]
  *
  * `look` calls a read-only tool, `act` one that acts, each time with other arguments; `again` calls
  * that one with one key and the same arguments each time. All are in one session. Prints one line:
@@ -43,6 +43,7 @@ static uint32_t latency[SLOTS];
 static char session[256];
 static unsigned port, id_count;
 static const char *kind;
+static const char *endpoint;
 
 static void die(const char *what)
 {
@@ -111,11 +112,11 @@ static void conn_post(struct conn *conn, const char *body, int body_len)
 {
     char request[2048];
     int len = snprintf(request, sizeof request,
-                       "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
+                       "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n"
                        "Content-Type: application/json\r\n"
                        "Accept: application/json, text/event-stream\r\n"
                        "MCP-Protocol-Version: 2025-06-18\r\n%sContent-Length: %d\r\n\r\n%.*s",
-                       port, session, body_len, body_len, body);
+                       endpoint, port, session, body_len, body_len, body);
 
     conn->sent_ns = now_ns();
     if (write(conn->fd, request, (size_t)len) != len)
@@ -250,15 +251,17 @@ static double percentile_us(uint64_t calls, double part)
 
 int main(int argc, char **argv)
 {
-    unsigned connections = argc > 4 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
+    unsigned connections = argc > 5 ? (unsigned)strtoul(argv[3], NULL, 10) : 0;
     int epoll = epoll_create1(EPOLL_CLOEXEC);
 
     if (connections == 0 || connections > CONNECTIONS_MAX) {
-        fprintf(stderr, "usage: bench_load PORT CONNECTIONS SECONDS look|act|again [PID...]\n");
+        fprintf(stderr,
+                "usage: bench_load PORT PATH CONNECTIONS SECONDS look|act|again [PID...]\n");
         return 2;
     }
     port = (unsigned)strtoul(argv[1], NULL, 10);
-    kind = argv[4];
+    endpoint = argv[2];
+    kind = argv[5];
     for (unsigned i = 0; i < connections; i++) {
         struct epoll_event event = {.events = EPOLLIN, .data.u32 = i};
         conn_open(&conns[i]);
@@ -267,11 +270,11 @@ int main(int argc, char **argv)
     greet(&conns[0]);
     (void)run(epoll, connections, 0); /* one round, so that all is in place */
     memset(latency, 0, sizeof latency);
-    double cpu_us = cpu_us_of_all(argv + 5);
+    double cpu_us = cpu_us_of_all(argv + 6);
     int64_t began_ns = now_ns();
-    struct load load = run(epoll, connections, strtod(argv[3], NULL));
+    struct load load = run(epoll, connections, strtod(argv[4], NULL));
     double seconds = (double)(now_ns() - began_ns) / 1e9;
-    cpu_us = cpu_us_of_all(argv + 5) - cpu_us;
+    cpu_us = cpu_us_of_all(argv + 6) - cpu_us;
     printf("%llu %llu %.3f %.0f %.0f %.3f\n", (unsigned long long)load.calls,
            (unsigned long long)load.errors, seconds, percentile_us(load.calls, 0.5),
            percentile_us(load.calls, 0.99), cpu_us / (double)load.calls);
