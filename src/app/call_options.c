@@ -143,30 +143,6 @@ static int use_url(struct hx_call_options *options, const char *url, struct hx_c
     return hx_settings_check(options->settings, complaint);
 }
 
-/* A file says everything about its servers; two places for one thing would need an order. */
-static int refuse_beside_file(const struct hx_settings *given, const char *path,
-                              struct hx_complaint *complaint)
-{
-    char option[HX_OPTION_NAME_SIZE];
-    for (int i = 0; i < HX_SETTING_COUNT; i++) {
-        const struct hx_setting_row *row = hx_setting_row((enum hx_setting_id)i);
-        uint64_t declared = row->scope == HX_SCOPE_TOOL ? given->tool.declared : given->declared;
-        if (row->scope == HX_SCOPE_GLOBAL || (declared >> i & 1) == 0)
-            continue;
-        hx_option_name(row->name, option);
-        return hx_complain(complaint,
-                           "%s: what holds for a server with a name stands in its file; write %s "
-                           "into %.300s",
-                           option, row->name, path);
-    }
-    if (given->rules)
-        return hx_complain(complaint,
-                           "--tool: what holds for a server with a name stands in its file; write "
-                           "the rule below 'tools' in %.300s",
-                           path);
-    return 0;
-}
-
 static int use_name(struct hx_call_options *options, const char *name,
                     struct hx_complaint *complaint)
 {
@@ -178,7 +154,7 @@ static int use_name(struct hx_call_options *options, const char *name,
                            "command stands behind '--':\n"
                            "  hapax call TOOL JSON -- npx -y @example/server",
                            name);
-    int rc = refuse_beside_file(&options->given, path, complaint);
+    int rc = hx_options_refuse_beside_file(&options->given, path, complaint);
     if (rc == 0)
         rc = hx_config_read(&options->config, path, complaint);
     if (rc != 0)

@@ -159,3 +159,26 @@ int hx_options_parse(int argc, char **argv, struct hx_settings *settings, int *r
         rc = hx_settings_check(settings, complaint);
     return rc == 0 && is_show ? HX_OPTIONS_SHOW : rc;
 }
+
+int hx_options_refuse_beside_file(const struct hx_settings *given, const char *path,
+                                  struct hx_complaint *complaint)
+{
+    char option[HX_OPTION_NAME_SIZE];
+    for (int i = 0; i < HX_SETTING_COUNT; i++) {
+        const struct hx_setting_row *row = hx_setting_row((enum hx_setting_id)i);
+        uint64_t declared = row->scope == HX_SCOPE_TOOL ? given->tool.declared : given->declared;
+        if (row->scope == HX_SCOPE_GLOBAL || (declared >> i & 1) == 0)
+            continue;
+        hx_option_name(row->name, option);
+        return hx_complain(complaint,
+                           "%s: what holds for a server stands in its file; write %s "
+                           "into %.300s",
+                           option, row->name, path);
+    }
+    if (given->rules)
+        return hx_complain(complaint,
+                           "--tool: what holds for a server stands in its file; write "
+                           "the rule below 'tools' in %.300s",
+                           path);
+    return 0;
+}

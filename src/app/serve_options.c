@@ -117,33 +117,17 @@ static int append(struct hx_config *config, const struct words *words, struct hx
     return 0;
 }
 
-/* A file says everything about its upstreams; two places for one thing would need an order. */
 static int read_file(const struct serve_options *options, const struct hx_settings *given,
                      struct hx_config *config, struct hx_complaint *complaint)
 {
     const char *path = options->config_path ? options->config_path : HX_CONFIG_FILE_DEFAULT;
-    char option[HX_OPTION_NAME_SIZE];
     if (!options->config_path && access(path, F_OK) != 0 && errno == ENOENT)
         return hx_complain(complaint, "there is no " HX_CONFIG_FILE_DEFAULT
                                       " here, and neither --config nor a "
                                       "server is named. For one server without a file:\n"
                                       "  hapax serve -- npx -y @example/server");
-    for (int i = 0; i < HX_SETTING_COUNT; i++) {
-        const struct hx_setting_row *row = hx_setting_row((enum hx_setting_id)i);
-        uint64_t declared = row->scope == HX_SCOPE_TOOL ? given->tool.declared : given->declared;
-        if (row->scope == HX_SCOPE_GLOBAL || (declared >> i & 1) == 0)
-            continue;
-        hx_option_name(row->name, option);
-        return hx_complain(complaint,
-                           "%s: beside a configuration file only options of the whole process can "
-                           "be given; write %s into %.300s",
-                           option, row->name, path);
-    }
-    if (given->rules)
-        return hx_complain(complaint,
-                           "--tool: beside a configuration file only options of the whole process "
-                           "can be given; write the rule below 'tools' in %.300s",
-                           path);
+    if (hx_options_refuse_beside_file(given, path, complaint) != 0)
+        return 1;
     return hx_config_read(config, path, complaint);
 }
 
