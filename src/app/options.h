@@ -42,8 +42,8 @@ int hx_options_read(int argc, char **argv, const struct hx_option_words *words,
                     struct hx_settings *settings, int *ret_used,
                     struct hx_complaint *complaint) HX_MUST_CHECK;
 
-/* Beside the configuration file `path` only options of the whole process are good: it says everything
- * about its servers, and two places for one thing would need an order. */
+/* Beside the configuration file `path` only options of the whole process are good: it says
+ * everything about its servers, and two places for one thing would need an order. */
 int hx_options_refuse_beside_file(const struct hx_settings *given, const char *path,
                                   struct hx_complaint *complaint) HX_MUST_CHECK;
 
