@@ -6,7 +6,7 @@
 #include "app/table.h"
 #include "json/writer.h"
 
-enum { REPORT_MAX = 16 * 1024 * 1024, WHERE_SIZE = 512 };
+enum { REPORT_MAX = 256 * 1024 * 1024, WHERE_SIZE = 512 };
 
 static size_t argument_count(const struct hx_config_upstream *upstream)
 {
@@ -54,6 +54,58 @@ static void add_tool(struct hx_table *table, const char *pattern,
     hx_table_add(table, hx_span_cstr(hx_choice_text(tool->repeat)), HX_CELL_PLAIN);
 }
 
+/* Where the class comes from. */
+static const char *source_text(const struct hx_contact_tool *tool)
+{
+    if (tool->is_class_hinted)
+        return tool->class == HX_CLASS_READ_ONLY ? "readOnlyHint" : "idempotentHint";
+    return hx_tool_settings_declares(&tool->settings, HX_SETTING_class) ? "this file" : "not said";
+}
+
+/* What each tool that the server really has is taken for. */
+static void print_listed(const struct hx_contact *contact, FILE *out,
+                         struct hx_table_options options)
+{
+    static const char *const titles[] = {"TOOL", "CLASS", "SAID BY", "KEY", "REPEAT"};
+    struct hx_table *table = hx_table_new(titles, 5);
+    fprintf(out, "\n%s\n", contact->upstream->name);
+    for (const struct hx_contact_tool *tool = contact->tools; tool; tool = tool->next) {
+        bool is_read_only = tool->class == HX_CLASS_READ_ONLY;
+        hx_table_add(table, hx_span_cstr(tool->name), HX_CELL_PLAIN);
+        hx_table_add(table, hx_span_cstr(hx_tool_class_name(tool->class)), HX_CELL_PLAIN);
+        hx_table_add(table, hx_span_cstr(source_text(tool)), HX_CELL_PLAIN);
+        hx_table_add(table, hx_span_cstr(is_read_only ? "-" : key_text(&tool->settings)),
+                     HX_CELL_PLAIN);
+        hx_table_add(table,
+                     hx_span_cstr(is_read_only ? "-" : hx_choice_text(tool->settings.repeat)),
+                     HX_CELL_PLAIN);
+    }
+    hx_table_print(table, out, options);
+    hx_table_free(table);
+}
+
+/* What came of asking each server. */
+static void print_contacts(const struct hx_config *config, const struct hx_contact *contacts,
+                           FILE *out, struct hx_table_options options)
+{
+    static const char *const titles[] = {"UPSTREAM", "SERVER", "VERSION", ">TOOLS", "STATE"};
+    struct hx_table *table = hx_table_new(titles, 5);
+    for (size_t i = 0; i < config->upstream_count; i++) {
+        const struct hx_contact *contact = &contacts[i];
+        bool is_good = contact->why[0] == '\0';
+        hx_table_add(table, hx_span_cstr(contact->upstream->name), HX_CELL_PLAIN);
+        hx_table_add(table, hx_span_cstr(contact->server ? contact->server : "-"), HX_CELL_PLAIN);
+        hx_table_add(table, hx_span_cstr(contact->revision ? contact->revision : "-"),
+                     HX_CELL_PLAIN);
+        hx_table_addf(table, HX_CELL_PLAIN, "%zu", contact->tool_count);
+        hx_table_add(table, hx_span_cstr(is_good ? "answers" : contact->why),
+                     is_good ? HX_CELL_GOOD : HX_CELL_BAD);
+    }
+    fputc('\n', out);
+    hx_table_print(table, out, options);
+    hx_table_free(table);
+}
+
 static void print_tools(const struct hx_config_upstream *upstream, FILE *out,
                         struct hx_table_options options)
 {
@@ -70,12 +122,8 @@ static void print_tools(const struct hx_config_upstream *upstream, FILE *out,
     hx_table_free(table);
 }
 
-void hx_check_report(const struct hx_config *config, FILE *out)
+static void print_head(const struct hx_config *config, FILE *out)
 {
-    static const char *const titles[] = {"UPSTREAM", "AT", "NAMES BEGIN", "PROCESS PER", "GOES TO"};
-    struct hx_table_options options = hx_table_options_for(out);
-    struct hx_table *table = hx_table_new(titles, 5);
-    char text[WHERE_SIZE];
     fprintf(out, "%s: %zu upstream%s, listening on", config->file, config->upstream_count,
             config->upstream_count == 1 ? "" : "s");
     for (size_t i = 0; i < config->listen_count; i++)
@@ -85,6 +133,14 @@ void hx_check_report(const struct hx_config *config, FILE *out)
         fprintf(out, "%zu token%s\n\n", config->token_count, config->token_count == 1 ? "" : "s");
     else
         fputs("no tokens: callers are the user who runs it\n\n", out);
+}
+
+static void print_upstreams(const struct hx_config *config, FILE *out,
+                            struct hx_table_options options)
+{
+    static const char *const titles[] = {"UPSTREAM", "AT", "NAMES BEGIN", "PROCESS PER", "GOES TO"};
+    struct hx_table *table = hx_table_new(titles, 5);
+    char text[WHERE_SIZE];
     for (size_t i = 0; i < config->upstream_count; i++) {
         const struct hx_config_upstream *upstream = &config->upstreams[i];
         hx_table_add(table, hx_span_cstr(upstream->name), HX_CELL_PLAIN);
@@ -100,9 +156,25 @@ void hx_check_report(const struct hx_config *config, FILE *out)
     }
     hx_table_print(table, out, options);
     hx_table_free(table);
-    for (size_t i = 0; i < config->upstream_count; i++)
-        print_tools(&config->upstreams[i], out, options);
-    fputs("\nNo server was started: of tools that no line names, nothing is known.\n", out);
+}
+
+void hx_check_report(const struct hx_config *config, const struct hx_contact *contacts, FILE *out)
+{
+    struct hx_table_options options = hx_table_options_for(out);
+    print_head(config, out);
+    print_upstreams(config, out, options);
+    if (contacts != NULL)
+        print_contacts(config, contacts, out, options);
+    for (size_t i = 0; i < config->upstream_count; i++) {
+        if (contacts == NULL || contacts[i].why[0] != '\0')
+            print_tools(&config->upstreams[i], out, options);
+        else if (contacts[i].tool_count > 0)
+            print_listed(&contacts[i], out, options);
+    }
+    if (contacts == NULL)
+        fputs("\nNo server was started: of tools that no line names, nothing is known. See "
+              "'hapax check --connect'.\n",
+              out);
 }
 
 /* --- for programs --- */
@@ -135,7 +207,49 @@ static void put_tool(struct hx_json_writer *writer, const char *pattern,
     hx_json_close_object(writer);
 }
 
-static void put_upstream(struct hx_json_writer *writer, const struct hx_config_upstream *upstream)
+static void put_listed(struct hx_json_writer *writer, const struct hx_contact_tool *tool)
+{
+    const char *key = key_text(&tool->settings);
+    hx_json_open_object(writer);
+    put(writer, "name", tool->name);
+    put(writer, "class", hx_tool_class_name(tool->class));
+    put(writer, "class_said_by", source_text(tool));
+    hx_json_put_name(writer, "key");
+    if (tool->class == HX_CLASS_READ_ONLY || strcmp(key, "-") == 0)
+        hx_json_put_null(writer);
+    else
+        hx_json_put_cstr(writer, key);
+    put(writer, "repeat", hx_choice_text(tool->settings.repeat));
+    hx_json_close_object(writer);
+}
+
+static void put_or_null(struct hx_json_writer *writer, const char *name, const char *text)
+{
+    hx_json_put_name(writer, name);
+    if (text == NULL || text[0] == '\0')
+        hx_json_put_null(writer);
+    else
+        hx_json_put_cstr(writer, text);
+}
+
+static void put_contact(struct hx_json_writer *writer, const struct hx_contact *contact)
+{
+    hx_json_put_name(writer, "contact");
+    hx_json_open_object(writer);
+    put_or_null(writer, "error", contact->why);
+    put_or_null(writer, "server", contact->server);
+    put_or_null(writer, "version", contact->revision);
+    hx_json_put_name(writer, "tools");
+    hx_json_open_array(writer);
+    for (const struct hx_contact_tool *tool = contact->tools; tool; tool = tool->next)
+        put_listed(writer, tool);
+    hx_json_close_array(writer);
+    hx_json_close_object(writer);
+}
+
+/* `contact` is NULL when it was not asked. */
+static void put_upstream(struct hx_json_writer *writer, const struct hx_config_upstream *upstream,
+                         const struct hx_contact *contact)
 {
     char text[WHERE_SIZE];
     where(upstream, text);
@@ -153,10 +267,13 @@ static void put_upstream(struct hx_json_writer *writer, const struct hx_config_u
     }
     put_tool(writer, NULL, &upstream->settings.tool);
     hx_json_close_array(writer);
+    if (contact != NULL)
+        put_contact(writer, contact);
     hx_json_close_object(writer);
 }
 
-static void put_config(struct hx_json_writer *writer, const struct hx_config *config)
+static void put_config(struct hx_json_writer *writer, const struct hx_config *config,
+                       const struct hx_contact *contacts)
 {
     hx_json_put_name(writer, "listen");
     hx_json_open_array(writer);
@@ -170,11 +287,12 @@ static void put_config(struct hx_json_writer *writer, const struct hx_config *co
     hx_json_put_name(writer, "upstreams");
     hx_json_open_array(writer);
     for (size_t i = 0; i < config->upstream_count; i++)
-        put_upstream(writer, &config->upstreams[i]);
+        put_upstream(writer, &config->upstreams[i], contacts != NULL ? &contacts[i] : NULL);
     hx_json_close_array(writer);
 }
 
-void hx_check_report_json(const struct hx_config *config, const char *complaint, FILE *out)
+void hx_check_report_json(const struct hx_config *config, const struct hx_contact *contacts,
+                          const char *complaint, FILE *out)
 {
     struct hx_buf buf;
     struct hx_json_writer writer;
@@ -189,14 +307,17 @@ void hx_check_report_json(const struct hx_config *config, const char *complaint,
     else
         hx_json_put_null(&writer);
     if (!complaint)
-        put_config(&writer, config);
+        put_config(&writer, config, contacts);
     hx_json_put_name(&writer, "warnings");
     hx_json_open_array(&writer);
     for (const struct hx_config_warning *at = config->warnings; at; at = at->next)
         hx_json_put_cstr(&writer, at->text);
     hx_json_close_array(&writer);
     hx_json_close_object(&writer);
-    hx_assert(hx_buf_ok(&buf)); /* a configuration is at most 1 MiB */
-    fprintf(out, "%.*s\n", HX_SPAN_FMT(hx_buf_span(&buf)));
+    /* A configuration is at most 1 MiB; the lists of its servers are not ours to bound. */
+    if (hx_buf_ok(&buf))
+        fprintf(out, "%.*s\n", HX_SPAN_FMT(hx_buf_span(&buf)));
+    else
+        fputs("{\"error\":\"the report is too long\"}\n", out);
     hx_buf_fini(&buf);
 }

@@ -8,10 +8,12 @@
 
 #include <stdio.h>
 
-#include "app/config.h"
+#include "app/contact.h"
 
-void hx_check_report(const struct hx_config *config, FILE *out);
+/* `contacts`, of as many as there are upstreams, is NULL when no server was asked. */
+void hx_check_report(const struct hx_config *config, const struct hx_contact *contacts, FILE *out);
 /* One object in one line. `complaint` is NULL for a good configuration. */
-void hx_check_report_json(const struct hx_config *config, const char *complaint, FILE *out);
+void hx_check_report_json(const struct hx_config *config, const struct hx_contact *contacts,
+                          const char *complaint, FILE *out);
 
 #endif

@@ -107,8 +107,12 @@ int hx_config_parse(struct hx_config *config, const char *file, struct hx_span t
 int hx_config_check(struct hx_config *config, struct hx_complaint *complaint) HX_MUST_CHECK;
 
 /* Adds warnings about tools of which too little is said, as far as that can be known without
- * starting a server. */
+ * starting a server (else: contact.h). The second speaks of one upstream only. */
 void hx_config_advise(struct hx_config *config);
+void hx_config_advise_upstream(struct hx_config *config, const struct hx_config_upstream *upstream);
+/* Something is said that lets a lost answer be dealt with, or that this tool has nothing of it. An
+ * explicit class=opaque is the operator's word too. */
+bool hx_tool_settings_is_covered(const struct hx_tool_settings *tool);
 
 /* Reads "host:port", "[::1]:port", "port" or "unix:/path" and appends it. */
 int hx_config_add_listen(struct hx_config *config, struct hx_span text, struct hx_mark mark,

@@ -9,9 +9,7 @@
 
 #include <string.h>
 
-/* Something is said that lets a lost answer be dealt with, or that this tool has nothing of it. An
- * explicit class=opaque is the operator's word too. */
-static bool is_covered(const struct hx_tool_settings *tool)
+bool hx_tool_settings_is_covered(const struct hx_tool_settings *tool)
 {
     return hx_tool_settings_declares(tool, HX_SETTING_class) || tool->key_argument ||
            tool->inject_key || tool->repeat == HX_CHOICE_repeat_REQUIRE_KEY;
@@ -27,23 +25,26 @@ static const struct hx_tool_rule *covered_rule(const struct hx_settings *setting
     return NULL;
 }
 
+void hx_config_advise_upstream(struct hx_config *config, const struct hx_config_upstream *upstream)
+{
+    const struct hx_tool_rule *sibling = covered_rule(&upstream->settings);
+    for (const struct hx_tool_rule *rule = upstream->settings.rules; rule; rule = rule->next) {
+        struct hx_tool_settings tool =
+            hx_settings_for_tool(&upstream->settings, hx_span_cstr(rule->pattern));
+        if (hx_tool_settings_is_covered(&tool))
+            continue;
+        hx_config_warn(config, rule->mark,
+                       "upstream '%s': nothing says what may be done with a lost answer of "
+                       "'%.100s'%s%.100s%s. If it writes, give it a class (idempotent, keyed "
+                       "with effect_key, or opaque for: never send again) or a place for a key "
+                       "(inject_key); if it only reads, class: read_only",
+                       upstream->name, rule->pattern, sibling ? ", while '" : "",
+                       sibling ? sibling->pattern : "", sibling ? "' takes a key" : "");
+    }
+}
+
 void hx_config_advise(struct hx_config *config)
 {
-    for (size_t i = 0; i < config->upstream_count; i++) {
-        const struct hx_config_upstream *upstream = &config->upstreams[i];
-        const struct hx_tool_rule *sibling = covered_rule(&upstream->settings);
-        for (const struct hx_tool_rule *rule = upstream->settings.rules; rule; rule = rule->next) {
-            struct hx_tool_settings tool =
-                hx_settings_for_tool(&upstream->settings, hx_span_cstr(rule->pattern));
-            if (is_covered(&tool))
-                continue;
-            hx_config_warn(config, rule->mark,
-                           "upstream '%s': nothing says what may be done with a lost answer of "
-                           "'%.100s'%s%.100s%s. If it writes, give it a class (idempotent, keyed "
-                           "with effect_key, or opaque for: never send again) or a place for a key "
-                           "(inject_key); if it only reads, class: read_only",
-                           upstream->name, rule->pattern, sibling ? ", while '" : "",
-                           sibling ? sibling->pattern : "", sibling ? "' takes a key" : "");
-        }
-    }
+    for (size_t i = 0; i < config->upstream_count; i++)
+        hx_config_advise_upstream(config, &config->upstreams[i]);
 }

@@ -55,13 +55,18 @@ void hx_upstream_release(const struct hx_upstream_place *place, struct hx_upstre
         hx_http_client_free(upstream);
 }
 
+enum hx_hints hx_upstream_hints(const struct hx_settings *settings)
+{
+    static const enum hx_hints hints[] = {HX_HINTS_READ_ONLY, HX_HINTS_TRUST, HX_HINTS_IGNORE};
+    return hints[settings->hints - HX_CHOICE_hints_READ_ONLY];
+}
+
 struct hx_server_options hx_upstream_server_options(const struct hx_settings *settings,
                                                     const char *name)
 {
-    static const enum hx_hints hints[] = {HX_HINTS_READ_ONLY, HX_HINTS_TRUST, HX_HINTS_IGNORE};
     return (struct hx_server_options){
         .name = hx_span_cstr(name),
-        .hints = hints[settings->hints - HX_CHOICE_hints_READ_ONLY],
+        .hints = hx_upstream_hints(settings),
         .is_key_principal_scoped = settings->key_scope == HX_CHOICE_key_scope_PRINCIPAL,
         .is_sep3182_strict = settings->sep3182 == HX_CHOICE_sep3182_STRICT,
         .stuck_timeout_ms = settings->stuck_timeout,

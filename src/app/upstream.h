@@ -27,6 +27,7 @@ struct hx_upstream *hx_upstream_make(struct hx_loop *loop, struct hx_list *inbox
 /* Accepts NULL. */
 void hx_upstream_release(const struct hx_upstream_place *place, struct hx_upstream *upstream);
 
+enum hx_hints hx_upstream_hints(const struct hx_settings *settings);
 /* What the settings of one server say to the engine; rules_for and the rest of the functions are
  * the caller's. */
 struct hx_server_options hx_upstream_server_options(const struct hx_settings *settings,

@@ -12,6 +12,7 @@
 
 #include "base/span.h"
 #include "core/contract.h"
+#include "wire/mcp.h"
 #include "json/canon.h"
 #include "json/compare.h"
 
@@ -70,6 +71,10 @@ struct hx_tool_rules {
 enum hx_tell { HX_TELL_ERROR, HX_TELL_WARN, HX_TELL_INFO, HX_TELL_DEBUG };
 
 enum hx_hints { HX_HINTS_READ_ONLY, HX_HINTS_TRUST, HX_HINTS_IGNORE };
+
+/* What a tool is taken for: the operator's word, else the server's as far as it is believed. */
+enum hx_tool_class hx_rules_class(const struct hx_tool_rules *rules, enum hx_hints believed,
+                                  enum hx_mcp_hint read_only, enum hx_mcp_hint idempotent);
 
 struct hx_upstream;
 struct hx_downstream;

@@ -35,17 +35,24 @@ static struct hx_hint *find_hint(const struct hx_link *link, const struct hx_too
     return node ? hx_container_of(node, struct hx_hint, node) : NULL;
 }
 
+enum hx_tool_class hx_rules_class(const struct hx_tool_rules *rules, enum hx_hints believed,
+                                  enum hx_mcp_hint read_only, enum hx_mcp_hint idempotent)
+{
+    if (rules->is_class_declared || believed == HX_HINTS_IGNORE)
+        return rules->contract.tool_class;
+    if (read_only == HX_MCP_HINT_TRUE)
+        return HX_CLASS_READ_ONLY;
+    if (believed == HX_HINTS_TRUST && idempotent == HX_MCP_HINT_TRUE)
+        return HX_CLASS_IDEMPOTENT;
+    return rules->contract.tool_class;
+}
+
 enum hx_tool_class hx_tool_class_of(const struct hx_link *link, const struct hx_tool *tool)
 {
-    enum hx_hints hints = link->server->options.hints;
-    if (tool->rules.is_class_declared || hints == HX_HINTS_IGNORE)
-        return tool->rules.contract.tool_class;
     const struct hx_hint *hint = find_hint(link, tool);
-    if (hint != NULL && hint->read_only == HX_MCP_HINT_TRUE)
-        return HX_CLASS_READ_ONLY;
-    if (hint != NULL && hints == HX_HINTS_TRUST && hint->idempotent == HX_MCP_HINT_TRUE)
-        return HX_CLASS_IDEMPOTENT;
-    return tool->rules.contract.tool_class;
+    return hx_rules_class(&tool->rules, link->server->options.hints,
+                          hint != NULL ? hint->read_only : HX_MCP_HINT_ABSENT,
+                          hint != NULL ? hint->idempotent : HX_MCP_HINT_ABSENT);
 }
 
 void hx_tools_forget_hints(struct hx_link *link)

@@ -6,6 +6,7 @@ from . import (  # noqa: F401
     call,
     call_storm,
     config,
+    config_connect,
     conformance,
     crash,
     cut,
