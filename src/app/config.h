@@ -34,6 +34,9 @@
 enum hx_affinity { HX_AFFINITY_SESSION, HX_AFFINITY_PRINCIPAL, HX_AFFINITY_SHARED };
 const char *hx_affinity_text(enum hx_affinity affinity);
 
+/* Who may read /metrics, where there are tokens. Without them everybody is one user, who may. */
+enum hx_metrics_access { HX_METRICS_TOKENS, HX_METRICS_OPEN, HX_METRICS_OFF };
+
 struct hx_config_listen {
     struct hx_mark mark;
     const char *text; /* as it was written */
@@ -52,6 +55,7 @@ struct hx_config_token {
     const char *principal;
     bool has_servers; /* `servers` are the only upstreams that it opens */
     struct hx_text_list servers;
+    bool may_read_metrics;
 };
 
 struct hx_config_upstream {
@@ -85,6 +89,7 @@ struct hx_config {
     struct hx_text_list allowed_origins;
     struct hx_text_list allowed_hosts;
     bool allow_anonymous; /* beyond loopback */
+    enum hx_metrics_access metrics;
     struct hx_config_token *tokens;
     size_t token_count; /* 0: everybody is the user whom we run as, in tenant `local` */
     struct hx_config_upstream *upstreams;

@@ -4,6 +4,8 @@
  */
 #include "app/config_reader.h"
 
+#include <string.h>
+
 static int read_listens(struct hx_reader *reader, const struct hx_node *value, void *target)
 {
     struct hx_text_list unused;
@@ -62,6 +64,26 @@ static int read_anonymous(struct hx_reader *reader, const struct hx_node *value,
     return hx_read_flag(reader, value, "allow_anonymous", &reader->config->allow_anonymous);
 }
 
+static int read_metrics(struct hx_reader *reader, const struct hx_node *value, void *target)
+{
+    static const char *const words[] = {"tokens", "open", "off"};
+    const char *text;
+    (void)target;
+    int rc = hx_read_text(reader, value, "metrics", &text);
+    if (rc != 0)
+        return rc;
+    for (int i = 0; i <= HX_METRICS_OFF; i++) {
+        if (strcmp(text, words[i]) != 0)
+            continue;
+        reader->config->metrics = (enum hx_metrics_access)i;
+        return 0;
+    }
+    return hx_tree_refuse(&reader->tree, value->mark,
+                          "metrics: '%.*s' is not possible; choose tokens (those that say "
+                          "metrics: on), open, off",
+                          HX_SPAN_FMT(hx_node_shown(value->text)));
+}
+
 static int read_tokens(struct hx_reader *reader, const struct hx_node *value, void *target)
 {
     (void)target;
@@ -85,6 +107,7 @@ static const struct hx_member members[] = {
     {"allowed_origins", read_origins},
     {"allowed_hosts", read_hosts},
     {"allow_anonymous", read_anonymous},
+    {"metrics", read_metrics},
     {"tokens", read_tokens},
     {"limits", read_limits},
     {"defaults", NULL}, /* read into each upstream, before its own */

@@ -95,10 +95,15 @@ static int read_servers(struct hx_reader *reader, const struct hx_node *value, v
     return hx_read_texts(reader, value, "servers", &token->servers);
 }
 
+static int read_metrics(struct hx_reader *reader, const struct hx_node *value, void *target)
+{
+    struct hx_config_token *token = target;
+    return hx_read_flag(reader, value, "metrics", &token->may_read_metrics);
+}
+
 static const struct hx_member members[] = {
-    {"sha256", NULL},          {"token_file", NULL},
-    {"tenant", read_tenant},   {"principal", read_principal},
-    {"servers", read_servers},
+    {"sha256", NULL},          {"token_file", NULL},          {"tenant", read_tenant},
+    {"servers", read_servers}, {"principal", read_principal}, {"metrics", read_metrics},
 };
 static const struct hx_section a_token = {
     .what = "a token", .members = members, .count = sizeof(members) / sizeof(members[0])};

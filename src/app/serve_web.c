@@ -84,16 +84,30 @@ int serve_find_endpoint(void *context, struct hx_span path, const struct hx_http
     return -1;
 }
 
-static void answer(struct serve *serve, uint64_t exchange, uint32_t status, const char *type,
-                   struct hx_buf *body)
+static void answer(struct serve *serve, uint64_t exchange, uint32_t status, struct hx_buf *body)
 {
     const struct hx_web_header headers[] = {
-        {HX_SPAN_LIT("Content-Type"), hx_span_cstr(type)},
+        {HX_SPAN_LIT("Content-Type"), HX_SPAN_LIT("text/plain; charset=utf-8")},
         {HX_SPAN_LIT("Cache-Control"), HX_SPAN_LIT("no-store")},
+        {HX_SPAN_LIT("WWW-Authenticate"), HX_SPAN_LIT("Bearer")}, /* of a 401 only */
     };
     const struct hx_web_answer head = {
-        .status = status, .headers = headers, .header_count = sizeof(headers) / sizeof(headers[0])};
+        .status = status, .headers = headers, .header_count = status == 401 ? 3 : 2};
     serve->web->ops->answer(serve->web, exchange, &head, body, 0);
+}
+
+/* 200, or how the request for /metrics is refused. A token that opens some servers only must not
+ * learn the names of the others, so being a caller is not enough. */
+static uint32_t judge_metrics(const struct hx_config *config, const struct hx_http_caller *caller)
+{
+    const struct hx_config_token *token = caller->context;
+    if (config->metrics == HX_METRICS_OFF)
+        return 404;
+    if (config->metrics == HX_METRICS_OPEN || config->token_count == 0)
+        return 200;
+    if (token == NULL)
+        return 401;
+    return token->may_read_metrics ? 200 : 403;
 }
 
 /* One server that is away leaves the others to be served; without any there is nothing to do. */
@@ -105,7 +119,9 @@ static bool is_any_reachable(const struct serve *serve)
     return false;
 }
 
-static void write_ready(struct serve *serve, struct hx_buf *body, uint32_t *ret_status)
+/* Why not is for operators only: it may name files of this machine. */
+static void write_ready(struct serve *serve, bool is_operator, struct hx_buf *body,
+                        uint32_t *ret_status)
 {
     const struct hx_store *store = serve->home.store;
     const char *refusal = store->ops->refusal(serve->home.store);
@@ -114,6 +130,8 @@ static void write_ready(struct serve *serve, struct hx_buf *body, uint32_t *ret_
     if (refusal == NULL && !is_any_reachable(serve))
         refusal = "no upstream can be started or reached";
     *ret_status = refusal != NULL ? 503 : 200;
+    if (refusal != NULL && !is_operator)
+        refusal = "not ready";
     (void)hx_buf_printf(body, "%s\n", refusal != NULL ? refusal : "ready");
 }
 
@@ -179,6 +197,7 @@ void serve_other(struct serve *serve, const struct hx_http_front_event *event)
     const struct hx_web_request *request = event->request;
     struct hx_buf body;
     uint32_t status = 200;
+    uint32_t metrics_status = judge_metrics(serve->config, &event->caller);
     bool is_read =
         hx_span_eq_cstr(request->method, "GET") || hx_span_eq_cstr(request->method, "HEAD");
     hx_buf_init(&body, BODY_MAX);
@@ -188,13 +207,16 @@ void serve_other(struct serve *serve, const struct hx_http_front_event *event)
     } else if (hx_span_eq_cstr(request->path, "/healthz")) {
         (void)hx_buf_append_cstr(&body, "ok\n");
     } else if (hx_span_eq_cstr(request->path, "/readyz")) {
-        write_ready(serve, &body, &status);
-    } else if (hx_span_eq_cstr(request->path, "/metrics")) {
+        write_ready(serve, metrics_status == 200, &body, &status);
+    } else if (hx_span_eq_cstr(request->path, "/metrics") && metrics_status == 200) {
         write_metrics(serve, &body);
+    } else if (hx_span_eq_cstr(request->path, "/metrics") && metrics_status != 404) {
+        status = metrics_status;
+        (void)hx_buf_append_cstr(&body, "This is for a token with metrics: on.\n");
     } else {
         status = 404;
         (void)hx_buf_append_cstr(&body, "There is nothing here. MCP is at /mcp and /mcp/NAME.\n");
     }
-    answer(serve, event->exchange, status, "text/plain; charset=utf-8", &body);
+    answer(serve, event->exchange, status, &body);
     hx_buf_fini(&body);
 }

@@ -56,10 +56,13 @@ static struct hx_request *find_transport_repeat(struct hx_session *session,
                                                 const struct hx_rpc_msg *msg, struct hx_tool *tool,
                                                 const struct hx_mcp_call *call)
 {
-    struct hx_request *open = hx_request_find(session, &msg->id);
-    bool is_repeat = open != NULL && open->call != NULL && open->call->tool == tool &&
-                     hx_span_eq(open->call->arguments, call->arguments);
-    return is_repeat ? open : NULL;
+    for (struct hx_request *open = hx_request_find(session, &msg->id); open != NULL;
+         open = hx_request_find_next(open)) {
+        if (open->call != NULL && open->call->tool == tool &&
+            hx_span_eq(open->call->arguments, call->arguments))
+            return open;
+    }
+    return NULL;
 }
 
 /* The answer goes to whoever asked last: nobody repeats a request while he still hears. */
@@ -148,6 +151,12 @@ static void take_request(struct hx_session *session, const struct hx_rpc_msg *ms
         hx_operations_get(hx_request_new(session, HX_REQUEST_PASS, msg, line, batch), params);
         return;
     }
+    if (method == HX_MCP_INITIALIZE && batch != NULL) {
+        hx_reply_error(
+            hx_request_new(session, HX_REQUEST_PASS, msg, line, batch), HX_RPC_INVALID_REQUEST,
+            HX_SPAN_LIT("initialize must not stand in a batch; nothing was sent."), HX_SPAN_NONE);
+        return;
+    }
     enum hx_request_kind kind = HX_REQUEST_PASS;
     if (method == HX_MCP_INITIALIZE) {
         kind = HX_REQUEST_INITIALIZE;
@@ -234,6 +243,12 @@ static void take_cancel(struct hx_session *session, const struct hx_rpc_msg *msg
     }
     if (request->kind == HX_REQUEST_INITIALIZE)
         return; /* must not be cancelled */
+    if (hx_request_find_next(request) != NULL) {
+        /* It means one of several, and nobody can say which: an answer too many harms less than
+         * one that never comes. */
+        hx_tell(gateway, HX_TELL_INFO, "cancel_is_ambiguous", "len=%zu", msg->raw.len);
+        return;
+    }
     if (request->batch == NULL)
         hx_exchange_settle(session, request->exchange);
     if (request->call != NULL) {

@@ -16,15 +16,26 @@
 /* The count bounds the memory of a busy client; what falls out of it just cannot be taken back. */
 enum { REMEMBERED_MS = 60 * 1000, REMEMBERED_MAX = 2048, FRONT_DEATH_MS = 5 * 1000 };
 
+/* What was promised for this very call; others may have been asked under the same id. */
+static struct hx_delivery_note *find_promise(const struct hx_call *call,
+                                             const struct hx_record *record)
+{
+    struct hx_map_node *node =
+        hx_map_find(&call->session->answered, hx_buf_span(&call->request->id_key));
+    for (; node != NULL; node = hx_map_find_next(node)) {
+        struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, by_id);
+        if (note->wanted == HX_RECEIPT_NONE && hx_digest_eq(&note->cold_record.twin, &record->twin))
+            return note;
+    }
+    return NULL;
+}
+
 struct hx_delivery_note *hx_delivery_new(struct hx_call *call, const struct hx_record *record)
 {
     struct hx_gateway *gateway = call->gateway;
     struct hx_session *session = call->session;
-    struct hx_map_node *before =
-        hx_map_find(&session->answered, hx_buf_span(&call->request->id_key));
-    struct hx_delivery_note *promise =
-        before ? hx_container_of(before, struct hx_delivery_note, by_id) : NULL;
-    if (promise != NULL && promise->wanted == HX_RECEIPT_NONE)
+    struct hx_delivery_note *promise = find_promise(call, record);
+    if (promise != NULL)
         hx_delivery_free(gateway, promise);
     struct hx_delivery_note *note = hx_new(struct hx_delivery_note);
     note->session = session;
@@ -269,6 +280,9 @@ struct hx_delivery_note *hx_delivery_find(struct hx_session *session, const stru
     hx_rpc_id_key(id, &key);
     struct hx_map_node *node = hx_map_find(&session->answered, hx_buf_span(&key));
     hx_buf_fini(&key);
+    /* Who numbers everything alike means the last that he asked. */
+    for (struct hx_map_node *next = node; next != NULL; next = hx_map_find_next(next))
+        node = next;
     return node ? hx_container_of(node, struct hx_delivery_note, by_id) : NULL;
 }
 

@@ -82,11 +82,19 @@ static void follow_transport_repeat(struct hx_call *call)
 {
     struct hx_gateway *gateway = call->gateway;
     struct hx_session *session = call->session;
-    struct hx_map_node *node = hx_map_find(&session->answered, hx_buf_span(&call->request->id_key));
-    if (node == NULL || !session->era->has_handshake)
+    const struct hx_delivery_note *note = NULL;
+    if (!session->era->has_handshake)
         return;
-    const struct hx_delivery_note *note = hx_container_of(node, struct hx_delivery_note, by_id);
-    if (!hx_digest_eq(&note->cold_record.twin, &call->wanted.twin))
+    /* The last equal one, of a client that numbers everything alike. */
+    for (struct hx_map_node *node =
+             hx_map_find(&session->answered, hx_buf_span(&call->request->id_key));
+         node != NULL; node = hx_map_find_next(node)) {
+        const struct hx_delivery_note *answered =
+            hx_container_of(node, struct hx_delivery_note, by_id);
+        if (hx_digest_eq(&answered->cold_record.twin, &call->wanted.twin))
+            note = answered;
+    }
+    if (note == NULL)
         return;
     hx_tell(gateway, HX_TELL_INFO, "transport_repeat", "tool=%s", call->tool->name);
     call->is_following = true;

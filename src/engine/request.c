@@ -91,3 +91,9 @@ struct hx_request *hx_request_find(struct hx_session *session, const struct hx_r
     hx_buf_fini(&key);
     return node ? hx_container_of(node, struct hx_request, by_id) : NULL;
 }
+
+struct hx_request *hx_request_find_next(const struct hx_request *request)
+{
+    struct hx_map_node *node = hx_map_find_next(&request->by_id);
+    return node ? hx_container_of(node, struct hx_request, by_id) : NULL;
+}

@@ -73,8 +73,9 @@ static const char whole_file[] =
     "  session_idle: 5m\n"
     "  body_max: 1MiB\n"
     "tokens:\n"
-    "  alice: {sha256: " HASH ", tenant: acme, principal: al, servers: [git]}\n"
+    "  alice: {sha256: " HASH ", tenant: acme, principal: al, servers: [git], metrics: on}\n"
     "  bob: {sha256: 'sha256:" OTHER_HASH "'}\n"
+    "metrics: open\n"
     "defaults:\n"
     "  affinity: shared\n"
     "  hints: trust\n"
@@ -125,6 +126,9 @@ static void a_whole_file(void **state)
     assert_int_equal(config.limits.session_idle, 300000);
     assert_int_equal(config.limits.body_max, 1 << 20);
     assert_int_equal(config.limits.connections, 4096);
+    assert_int_equal(config.metrics, HX_METRICS_OPEN);
+    assert_true(config.tokens[0].may_read_metrics);
+    assert_false(config.tokens[1].may_read_metrics);
     assert_null(config.warnings);
     hx_config_fini(&config);
 }
@@ -392,6 +396,9 @@ static void who_may_come(void **state)
          "f:4:81: there is no 'hpx_...' in a token"},
         {GIT "tokens:\n  a: {sha256: " HASH "}\n  b: {sha256: " HASH "}\n",
          "f:5:3: this is the token of line 4 once more"},
+        {GIT "tokens:\n  a: {sha256: " HASH ", metrics: maybe}\n", "f:4:90: metrics"},
+        {GIT "metrics: public\n", "f:3:10: metrics: 'public' is not possible; choose tokens"},
+        {GIT "metrics: [open]\n", "f:3:10: metrics"},
         {GIT "tokens:\n  a: {sha256: " HASH ", servers: [gti]}\n",
          "f:4:3: the token 'a' is for the upstream 'gti', which there is not"},
         {GIT "tokens:\n  a: {sha256: " HASH ", tenant: 'a b'}\n",

@@ -67,6 +67,20 @@ static const struct {
     {"POST /mcp HTTP/1.1\r\n" HOST ANN "Content-Type: text/plain; a=application/json\r\n" LEN2 END
      "{}",
      "415", "Content-Type"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON "Content-Encoding: gzip\r\n" LEN2 END "\x1f\x8b",
+     "415", "Accept-Encoding: identity\r\n"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON "Content-Encoding: gzip\r\n" LEN2 END "{}", "415",
+     "without Content-Encoding\"}}"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON "Content-Encoding: identity\r\n"
+     "Content-Encoding: br\r\n" LEN2 END "{}",
+     "415", "content coding"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON "Content-Encoding: identity, deflate\r\n" LEN2 END
+     "{}",
+     "415", "content coding"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON "Content-Encoding:\r\n" LEN2 END "{}", "415",
+     "content coding"},
+    {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON "content-encoding: Identity\r\n" LEN2 END "{x",
+     "400", "-32700"},
     {"POST /mcp HTTP/1.1\r\n" HOST ANN "Accept: text/html\r\n" JSON LEN2 END "{}", "406", "accept"},
     {"POST /mcp HTTP/1.1\r\n" HOST ANN "Accept: */*;q=0\r\n" JSON LEN2 END "{}", "406", "accept"},
     {"GET /mcp HTTP/1.1\r\n" HOST ANN "Accept: application/json\r\n" END, "406",

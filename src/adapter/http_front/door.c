@@ -20,6 +20,12 @@ REFUSAL(refusal_accept, 406,
         "Not acceptable: accept application/json, text/event-stream, or better both");
 REFUSAL(refusal_accept_events, 406, "Not acceptable: GET is answered with text/event-stream");
 REFUSAL(refusal_type, 415, "Unsupported media type: Content-Type must be application/json");
+static const struct refusal refusal_coding = {
+    .status = 415,
+    .code = -32000,
+    .sentence = "Unsupported content coding: send the body as it is, without Content-Encoding",
+    .header = "Accept-Encoding",
+    .value = "identity"};
 REFUSAL(refusal_large, 413, "The message is larger than this server takes");
 REFUSAL(refusal_repeated, 400, "Bad request: a header that may stand once is repeated");
 
@@ -99,6 +105,8 @@ static const struct refusal *check_form(const struct front *front,
     if (stream->kind == STREAM_POST) {
         if (!accepts.json && !accepts.events)
             return &refusal_accept;
+        if (!hx_http_is_uncoded(request))
+            return &refusal_coding;
         if (!hx_http_is_json(request))
             return &refusal_type;
         if (request->body.len > front->options.message_max_bytes)

@@ -77,6 +77,16 @@ struct hx_http_accepts hx_http_accepts(const struct hx_web_request *request)
     return accepts;
 }
 
+bool hx_http_is_uncoded(const struct hx_web_request *request)
+{
+    for (uint32_t i = 0; i < request->header_count; i++) {
+        if (hx_span_eq_nocase(request->headers[i].name, HX_SPAN_LIT("Content-Encoding")) &&
+            !hx_span_eq_nocase(request->headers[i].value, HX_SPAN_LIT("identity")))
+            return false;
+    }
+    return true;
+}
+
 bool hx_http_is_json(const struct hx_web_request *request)
 {
     struct hx_span value = hx_web_request_find(request, "Content-Type");

@@ -19,6 +19,8 @@ struct hx_http_accepts {
 
 /* Of all Accept headers together; without one, everything is accepted. */
 struct hx_http_accepts hx_http_accepts(const struct hx_web_request *request);
+/* No Content-Encoding but `identity`, which says nothing. */
+bool hx_http_is_uncoded(const struct hx_web_request *request);
 /* Once, and application/json, with any parameters. */
 bool hx_http_is_json(const struct hx_web_request *request);
 

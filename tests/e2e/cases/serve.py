@@ -417,6 +417,128 @@ def paths(t):
         exchange.close()
 
 
+def get(running, path, token=None):
+    """Status, headers and text of a path for operators."""
+    client = WebClient(running, path, token)
+    exchange = client.get()
+    status = exchange.head()
+    return status, exchange.headers, exchange.body().decode()
+
+
+@serve("metrics_are_for_those_who_may")
+def metrics(t):
+    """Where there are tokens, /metrics is for one that says so: a caller's would show the names of
+    servers that it does not open. `open` and `off` are the operator's to say; health stays open."""
+    tokens = [
+        token("ann", "hpx_ann", "ann", "    servers: [bank]\n"),
+        token("mon", "hpx_mon", "mon", "    servers: []\n    metrics: on\n"),
+    ]
+    upstreams = [upstream(t, "bank", QUICK), upstream(t, "mail", QUICK)]
+    for how, wanted in (
+        ("tokens", {None: 401, "hpx_no": 401, "hpx_ann": 403, "hpx_mon": 200}),
+        ("open", {None: 200, "hpx_no": 200, "hpx_ann": 200}),
+        ("off", {None: 404, "hpx_mon": 404}),
+    ):
+        config = write_config(t, upstreams, tokens, f"metrics: {how}\n")
+        running = Serve(t, [], config=config)
+        for secret, status in wanted.items():
+            got, headers, text = get(running, "/metrics", secret)
+            t.equal(got, status, f"/metrics, {how}, with {secret}")
+            t.equal("mail" in text, status == 200, f"names of servers in {text}")
+            t.equal("www-authenticate" in headers, status == 401, f"the challenge of {headers}")
+        for path in ("/healthz", "/readyz"):
+            t.equal(get(running, path)[0], 200, f"{path} without a token")
+        watcher = WebClient(running, "/mcp/bank", "hpx_mon")
+        t.equal(watcher.request("ping").head(), 404, "its token opens no server")
+        running.end()
+
+
+@serve("why_it_is_not_ready_is_for_operators")
+def not_ready(t):
+    tokens = [token("mon", "hpx_mon", "mon", "    servers: []\n    metrics: on\n")]
+    os.mkdir(t.path("ledger"), 0o500)
+    with open(t.path("ledger/ledger.db"), "wb") as file:
+        file.write(b"no database at all" * 100)
+    running = Serve(t, [], config=write_config(t, [upstream(t, "bank", QUICK)], tokens))
+    t.equal(get(running, "/readyz")[::2], (503, "not ready\n"), "to anybody")
+    status, _, text = get(running, "/readyz", "hpx_mon")
+    t.true(status == 503 and "ledger" in text, f"to an operator: {status} {text}")
+
+
+@serve("a_body_in_a_coding_is_refused")
+def coding(t):
+    """A compressed body is not read as if it were plain, and nothing of it runs."""
+    client = before_stub(t, QUICK).client()
+    for name in ("gzip", "identity, gzip"):
+        told = client.call(headers=[("Content-Encoding", name)])
+        t.equal(told.head(), 415, name)
+        t.equal(told.headers.get("accept-encoding"), "identity", "what is taken")
+        body = json.loads(told.body())
+        t.equal(body["id"], told.request_id, "its id, as this body was plain")
+        t.true("without Content-Encoding" in body["error"]["message"], f"told {body}")
+    t.true("receipt" in str(client.call(headers=[("Content-Encoding", "identity")]).result()), "plain")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+def call_as_one(client, n):
+    """A call of a client that numbers everything 1."""
+    return client.request("tools/call", {"name": "charge", "arguments": {"n": n}}, request_id=1)
+
+
+@serve("one_id_for_open_calls")
+def one_id(t):
+    """Different calls under one open id are different calls: each is run and answered where it was
+    asked. The transport's repeat of one of them is found among them. A cancel of that id could mean
+    any of them, and takes no answer away."""
+    client = before_stub(t, RELEASED).client()
+    calls = [call_as_one(client, n) for n in range(3)]
+    t.wait_effects(3)
+    repeat = call_as_one(client, 1)
+    t.wait(lambda: calls[1].head() == 202, "the first way of what was sent twice to end")
+    client.cancel(calls[0], "user pressed Esc")
+    t.touch("release")
+    results = [calls[0].result(), repeat.result(), calls[2].result()]
+    t.equal(len({str(result["content"]) for result in results}), 3, f"receipts: {results}")
+    t.equal(len(t.effects()), 3, "effects")
+    t.equal(len(t.operations()), 3, "operations")
+
+
+@serve("one_id_for_calls_in_turn")
+def one_id_in_turn(t):
+    """A client that numbers everything 1 gives its last call up when the answer is on its way: that
+    answer counts as lost, and no earlier one."""
+    client = before_stub(t, QUICK).client()
+    for n in range(3):
+        done = call_as_one(client, n)
+        t.true("receipt" in str(done.result()), "an answer")
+    client.cancel(done, "Request timed out")
+    t.wait(
+        lambda: sorted(one["delivery"] for one in t.operations()) == ["lost", "sent", "sent"],
+        "one answer to count as lost",
+    )
+    again = [client.call(args={"n": n}).result() for n in range(3)]
+    t.equal([operation(one)["replayed"] for one in again], [False, False, True], "replayed")
+    t.equal(len(t.effects()), 5, "effects")
+
+
+@serve("initialize_in_a_batch_is_refused")
+def batch_initialize(t):
+    """2025-03-26 says that it must not stand there; the rest of the batch is answered."""
+    client = before_stub(t, QUICK).client(version="2025-03-26")
+    params = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    body = [
+        {"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": params},
+        {"jsonrpc": "2.0", "id": "p", "method": "ping"},
+    ]
+    answers = {}
+    for message in client.post(body).messages():
+        for one in message if isinstance(message, list) else [message]:
+            answers[one["id"]] = one
+    t.equal(answers["i"]["error"]["code"], -32600, "initialize")
+    t.equal(answers["p"]["result"], {}, "ping")
+    t.equal(sum(b'"initialize"' in line for line in t.lines("received")), 1, "handshakes behind")
+
+
 # Hapax behind Hapax: what an inner one says of itself is no outcome of the tool --------------------
 
 
