@@ -86,21 +86,33 @@ struct hx_work *hx_work_load(struct hx_gateway *gateway, const struct hx_record 
     return work;
 }
 
+/* An attempt may begin over it. Nothing is sent over a link that only listens. */
+static bool is_usable(const struct hx_link *link)
+{
+    return link != NULL && !link->is_leaving && link != link->server->listener;
+}
+
+/* The link that an attempt would go over, once no search is in its way; NULL = none. */
+static struct hx_link *link_to_send(const struct hx_work *work)
+{
+    struct hx_list *first = hx_list_first(&work->calls);
+    if (is_usable(work->link))
+        return work->link;
+    if (first != NULL)
+        return hx_container_of(first, struct hx_call, node)->session->link;
+    return hx_server_find(work->gateway, work->op.durable.server)->house;
+}
+
 struct hx_link *hx_work_link(struct hx_work *work)
 {
-    /* Nothing is sent over a link that only listens. */
-    bool is_usable =
-        work->link != NULL && !work->link->is_leaving && work->link != work->link->server->listener;
     /* What was lost is searched for where the search began; a probe goes its own way. */
     bool is_bound =
         work->link != NULL && hx_ladder_is_climbed(work) && work->search != HX_SEARCH_PROBING;
-    if (is_usable || is_bound || hx_work_has_attempt(work))
-        return work->link;
-    struct hx_list *first = hx_list_first(&work->calls);
-    if (first != NULL)
-        hx_work_use_link(work, hx_container_of(first, struct hx_call, node)->session->link);
-    else if (work->link == NULL && !hx_ladder_is_climbed(work))
-        hx_work_use_link(work, hx_server_find(work->gateway, work->op.durable.server)->house);
+    struct hx_link *link = link_to_send(work);
+    bool is_chosen = link == work->link || is_bound || hx_work_has_attempt(work);
+    bool is_asked_for = !hx_list_is_empty(&work->calls);
+    if (!is_chosen && (is_asked_for || !hx_ladder_is_climbed(work)))
+        hx_work_use_link(work, link);
     return work->link;
 }
 
@@ -314,6 +326,10 @@ void hx_work_step(struct hx_work *work, const struct hx_event *event, struct hx_
 void hx_work_event(struct hx_work *work, enum hx_event_type type)
 {
     struct hx_event event = hx_work_make_event(work, type);
+    const struct hx_link *link = link_to_send(work);
+    /* A look begins no attempt for which there is no way: where nobody waits there may be none. */
+    if (type == HX_EV_LOOK && (link == NULL || hx_link_is_closing(link)))
+        event.facts.is_same_target = false;
     if (type == HX_EV_NOT_SENT || type == HX_EV_FIRST_BYTE)
         work->is_send_waiting = false;
     hx_work_step(work, &event, NULL);

@@ -214,6 +214,47 @@ static void who_is_sent_again_is_listened_to_no_more(void **state)
     end(sim);
 }
 
+/* A caller of the second `serve` waits for what the first one is told to stop waiting for; then he
+ * leaves, while the search for its outcome listens. */
+static void leave_during_the_search(int64_t after_ms)
+{
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, true);
+    struct sim_life *first = at_port(sim);
+    sim->weather.point = 1000;
+    the_tool_is_silent(100);
+    uint32_t number = want(sim, 1, SIM_BANK, "key-1");
+    sim_run_for(sim, 1000);
+    sim_intent_get(sim, number)->retries_left = 0;
+    sim_web_vanish(sim, &sim->hosts[1]);
+    hx_gateway_drain(first->gateway);
+    sim_port_open(sim, 1);
+    sim_run_for(sim, 2000);
+    assert_int_equal(sim->hosts[2].life, at_port(sim)->number);
+    sim_host_call(sim, &sim->hosts[2], sim_intent_get(sim, number), false);
+    uint32_t call = sim->call_count;
+    sim_run_for(sim, 1050); /* in the middle between two of his polls */
+    assert_int_equal(last_row(sim)->attempt.number, 1);
+    hx_gateway_stop(first->gateway);
+    first->wake_at = sim->now;
+    while (sim->marks[SIM_POINT_USED] == 0)
+        sim_run_for(sim, 1);
+    the_tool_works();
+    sim_run_for(sim, after_ms);
+    sim_host_cancel(sim, sim_call_get(sim, call));
+    sim_run_for(sim, 60 * 1000);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+/* Seed 11453: the look that ends his polls sent the operation again over the session that only
+ * listens, in which nobody had greeted the server. */
+static void nothing_is_sent_where_the_search_listens(void **state)
+{
+    (void)state;
+    for (int64_t after_ms = 0; after_ms <= 200; after_ms += 4)
+        leave_during_the_search(after_ms);
+}
+
 /* Seed 7898: an attempt that waits for one server while an earlier one was sent to another, which
  * then dies or answers. */
 static void a_new_attempt_hears_no_other_server(void **state)
@@ -509,6 +550,7 @@ int main(void)
         cmocka_unit_test(evidence_from_a_stream_ends_the_search),
         cmocka_unit_test(who_asks_does_not_take_the_search_away),
         cmocka_unit_test(who_is_sent_again_is_listened_to_no_more),
+        cmocka_unit_test(nothing_is_sent_where_the_search_listens),
         cmocka_unit_test(a_new_attempt_hears_no_other_server),
         cmocka_unit_test(a_question_goes_with_the_session_of_whom_it_was_asked),
         cmocka_unit_test(an_answer_of_a_session_that_is_over_gets_a_fate),
