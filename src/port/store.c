@@ -39,6 +39,13 @@ bool hx_store_kind_is_synced(enum hx_store_kind kind)
            kind == HX_STORE_SESSION_END;
 }
 
+/* A key that was forgotten in a crash would run once more under its own name. And where "sent" is
+ * durable and "lost" is not, the repeat that the loss would have let find its answer runs anew. */
+bool hx_store_touch_is_synced(const struct hx_store_touch *touch)
+{
+    return touch->rekey || touch->subtract_sent > 0;
+}
+
 static const char *session_flaw(const struct hx_store_session *session)
 {
     if (session->tenant.len > HX_STORE_SESSION_TEXT_MAX ||

@@ -62,8 +62,8 @@ enum hx_store_kind {
      * unmarked; else STALE. Also the row's `first_mark` if there was none. Not synced. */
     HX_STORE_MARK,
     /* Adds to counters and flags of row `record.id` without a fence: see struct hx_store_touch.
-     * With `touch.expect_adoptions` it is a compare-and-set on `adoptions`; else STALE. Not synced.
-     */
+     * With `touch.expect_adoptions` it is a compare-and-set on `adoptions`; else STALE. Synced when
+     * it gives a name or takes an answer back, else not. */
     HX_STORE_TOUCH,
     /* Appends the outcome in `record` (with expected_fence) to this process's synced spool. */
     HX_STORE_SPOOL,
@@ -271,9 +271,11 @@ struct hx_store {
 struct hx_store_request *hx_store_request_new(enum hx_store_kind kind, void *context);
 struct hx_store_request *hx_store_request_free(struct hx_store_request *request);
 
-/* For adapters. Kinds that change rows, and those whose commit must be synced. */
+/* For adapters. Kinds that change rows, those whose commit must be synced, and requests of other
+ * kinds that must be synced too. */
 bool hx_store_kind_writes(enum hx_store_kind kind);
 bool hx_store_kind_is_synced(enum hx_store_kind kind);
+bool hx_store_touch_is_synced(const struct hx_store_touch *touch);
 /* A zeroed place behind the records found so far; NULL when the arena is exhausted. */
 struct hx_store_found *hx_store_request_add(struct hx_store_request *request) HX_MUST_CHECK;
 /* What makes a PUT impossible, as a sentence; NULL when nothing does. */

@@ -125,6 +125,25 @@ static void a_name_given_later_is_synced_too(void **state)
     world_free(world);
 }
 
+/* "Sent" may be believed after a crash of the machine, so "taken back" must be too. */
+static void a_loss_is_synced_where_the_receipt_was_told(void **state)
+{
+    (void)state;
+    struct world *world = world_new(WORLD_SQLITE);
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    must_be_done(world_insert(store, &record));
+    atomic_store(&log_syncs, 0);
+    must_be_done(world_touch(store, &record.id, (struct hx_store_touch){.add_sent = 1}));
+    assert_int_equal(atomic_load(&log_syncs), 0);
+    must_be_done(world_touch(store, &record.id,
+                             (struct hx_store_touch){.add_lost = 1, .subtract_sent = 1}));
+    assert_int_equal(atomic_load(&log_syncs), 1);
+    must_be_done(world_touch(store, &record.id, (struct hx_store_touch){.add_lost = 1}));
+    assert_int_equal(atomic_load(&log_syncs), 1);
+    world_free(world);
+}
+
 static void a_spooled_outcome_is_synced_before_it_is_told(void **state)
 {
     (void)state;
@@ -178,6 +197,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(claims_and_outcomes_are_synced_before_they_are_told),
         cmocka_unit_test(a_name_given_later_is_synced_too),
+        cmocka_unit_test(a_loss_is_synced_where_the_receipt_was_told),
         cmocka_unit_test(a_spooled_outcome_is_synced_before_it_is_told),
         cmocka_unit_test(a_log_that_is_found_is_synced_before_it_is_believed),
     };

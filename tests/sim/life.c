@@ -287,7 +287,8 @@ void sim_host_crash(struct sim *sim)
         sim_port_open_later(sim, port, sim_between(&sim->shape, 100, 8000));
     }
     size_t unsynced = hx_memory_ledger_unsynced(sim->ledger);
-    hx_memory_ledger_lose_unsynced(sim->ledger, sim_below(&sim->luck, (uint32_t)unsynced + 1));
+    uint32_t survivors = sim_below(&sim->luck, (uint32_t)unsynced + 1);
+    hx_memory_ledger_lose_unsynced(sim->ledger, sim->options.is_scripted ? 0 : survivors);
     sim->boot++;
     sim->boot_began = sim->now - sim_between(&sim->luck, 2000, 30000);
     for (uint32_t i = 1; i <= sim->intent_count; i++)

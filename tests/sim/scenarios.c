@@ -144,6 +144,30 @@ static void a_keeper_that_leaves_says_what_became_of_its_answers(void **state)
     end(sim);
 }
 
+/* Seed 258021: the machine stops when the ledger has known for long that an answer was lost, and
+ * only the receipt before it went with a commit that was synced. */
+static void a_loss_survives_the_machine(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    sim->hosts[1].is_slow = true;
+    uint32_t number = want(sim, 1, SIM_PAY, "");
+    while (sim->call_count == 0 || answers(sim, 1) == 0)
+        sim_run_for(sim, 1);
+    sim_run_for(sim, 20); /* the receipt is written */
+    want(sim, 2, SIM_NOTE, "");
+    sim_run_for(sim, 40);
+    assert_int_equal(answers(sim, 2), 1);
+    sim_host_hang_up(sim, &sim->hosts[1], SIM_CLOSE_PIPES); /* the answer is unread */
+    sim_run_for(sim, 10000);
+    sim_host_crash(sim);
+    sim_run_for(sim, 5000);
+    want_again(sim, number);
+    sim_run_for(sim, 3000);
+    assert_int_equal(sim_intent_get(sim, number)->effects, 1);
+    end(sim);
+}
+
 /* Seeds 217 and 690: a claim on a row that is there already, and no mark. */
 static void a_mark_that_cannot_be_written_gives_the_claim_back(void **state)
 {
@@ -330,6 +354,7 @@ int main(void)
         cmocka_unit_test(a_refused_receipt_makes_no_repeat_of_a_wanted_call),
         cmocka_unit_test(an_answer_given_a_moment_ago_is_no_lost_one),
         cmocka_unit_test(a_keeper_that_leaves_says_what_became_of_its_answers),
+        cmocka_unit_test(a_loss_survives_the_machine),
         cmocka_unit_test(a_mark_that_cannot_be_written_gives_the_claim_back),
         cmocka_unit_test(a_person_who_never_answers_keeps_no_call_open),
         cmocka_unit_test(a_key_that_took_over_a_successor_still_conflicts),

@@ -258,8 +258,8 @@ static void run_touch(struct hx_memory_store *store, struct hx_store_request *re
             hx_memory_find_row(store, request, row);
         return;
     }
-    /* A new name is synced, and with it all that came before: no undo may hold the old one. */
-    if (touch->rekey)
+    /* With what is synced, all that came before is: no undo may hold an old name. */
+    if (hx_store_touch_is_synced(touch))
         hx_memory_synced(store->ledger);
     else
         keep_undo(store->ledger, row);

@@ -29,9 +29,9 @@ static enum hx_ledger_txn txn_kind(const struct hx_list *batch)
     enum hx_ledger_txn kind = HX_TXN_READ;
     hx_list_for_each (at, batch) {
         const struct hx_store_request *request = request_of(at);
-        /* A key that was forgotten in a crash would run once more under its own name. */
-        bool is_rekey = request->kind == HX_STORE_TOUCH && request->touch.rekey;
-        if (hx_store_kind_is_synced(request->kind) || is_rekey)
+        bool is_synced_touch =
+            request->kind == HX_STORE_TOUCH && hx_store_touch_is_synced(&request->touch);
+        if (hx_store_kind_is_synced(request->kind) || is_synced_touch)
             return HX_TXN_SYNCED;
         if (hx_store_kind_writes(request->kind))
             kind = HX_TXN_LAZY;
