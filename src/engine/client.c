@@ -239,6 +239,7 @@ static void take_cancel(struct hx_session *session, const struct hx_rpc_msg *msg
         if (note != NULL)
             hx_delivery_take_back(gateway, note);
         (void)hx_batch_withdraw(session, &cancelled.request_id);
+        hx_stream_cancelled(session, &cancelled.request_id);
         return;
     }
     if (request->kind == HX_REQUEST_INITIALIZE)

@@ -131,7 +131,44 @@ void hx_stream_resume(struct hx_session *session, uint64_t exchange, struct hx_s
     struct hx_store_request *get = hx_store_make(session->gateway, HX_STORE_STREAM_GET);
     get->stream.session = session->options.key;
     get->stream.name = hx_arena_dup(&get->arena, name);
+    session->resumes_open++;
     hx_store_submit_kept(session, exchange, get);
+}
+
+/* Whose request it is only the ledger knows; a cancel that comes before it has said so would find
+ * nobody, and the client would be sent what it does not want any more. */
+void hx_stream_cancelled(struct hx_session *session, const struct hx_rpc_id *id)
+{
+    struct hx_buf key;
+    if (session->resumes_open == 0)
+        return;
+    hx_buf_init(&key, HX_RPC_ID_MAX + 16);
+    hx_rpc_id_key(id, &key);
+    size_t len = key.len;
+    if (session->early.len + sizeof(len) + len <= session->early.len_max &&
+        hx_buf_append(&session->early, &len, sizeof(len)) == 0)
+        (void)hx_buf_append_span(&session->early, hx_buf_span(&key));
+    hx_buf_fini(&key);
+}
+
+static bool was_cancelled(const struct hx_session *session, const struct hx_request *request)
+{
+    const char *at = session->early.data;
+    const char *const end = at + session->early.len;
+    size_t len;
+    for (; at < end; at += len) {
+        memcpy(&len, at, sizeof(len));
+        at += sizeof(len);
+        if (hx_span_eq(hx_span(at, len), hx_buf_span(&request->id_key)))
+            return true;
+    }
+    return false;
+}
+
+static void resume_looked_up(struct hx_session *session)
+{
+    if (--session->resumes_open == 0)
+        hx_buf_reset(&session->early);
 }
 
 /* A request under the id that the client gave it, whose text is not known: the operation has it. */
@@ -153,7 +190,14 @@ static void await_operation(struct hx_session *session, uint64_t exchange,
         session->taking = 0;
         no_stream(session, exchange);
     } else {
-        (void)hx_request_new(session, HX_REQUEST_CALL, &msg, &line, NULL);
+        struct hx_request *request =
+            hx_request_new(session, HX_REQUEST_CALL, &msg, &line, NULL);
+        if (was_cancelled(session, request)) {
+            hx_request_free(request);
+            hx_exchange_settle(session, exchange);
+            hx_buf_fini(&line);
+            return;
+        }
         struct hx_store_request *find = hx_store_make(gateway, HX_STORE_FIND);
         find->find_id = true;
         find->record.id = stream->op;
@@ -216,5 +260,7 @@ void hx_kept_done(struct hx_session *session, uint64_t exchange, struct hx_store
     } else {
         operation_found(session, exchange, done);
     }
+    if (done->kind == HX_STORE_STREAM_GET)
+        resume_looked_up(session);
     hx_store_request_free(done);
 }

@@ -74,6 +74,7 @@ struct hx_session *hx_session_new(struct hx_gateway *gateway,
     hx_list_init(&session->requests);
     hx_list_init(&session->asks);
     hx_arena_init(&session->client_arena, ARENA_MAX);
+    hx_buf_init(&session->early, HX_RPC_ID_MAX * 16);
     session->era = hx_mcp_facts(HX_MCP_UNKNOWN);
     session->input_limit.fire = on_input_limit;
     hx_mint_secret(gateway, session->ask_secret);
@@ -122,6 +123,7 @@ void hx_session_free(struct hx_session *session)
     hx_map_fini(&session->batch_answers);
     hx_map_fini(&session->answered);
     hx_arena_fini(&session->client_arena);
+    hx_buf_fini(&session->early);
     session->magic = 0;
     hx_free(session);
     downstream->owner = NULL;

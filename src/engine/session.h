@@ -147,6 +147,9 @@ struct hx_session {
     bool is_ending;         /* by its client; the ledger has not said yet that it knows */
     bool is_ended;          /* the same, and its id will never open anything again */
     bool is_kept;           /* it stands in the ledger */
+    uint32_t resumes_open;  /* streams that the ledger is being asked for */
+    struct hx_buf early;    /* cancels that came meanwhile: keys of request ids, each behind its
+                               length */
     struct hx_wall touched; /* what the ledger knows of its last use */
     const struct hx_mcp_facts *era;
     struct hx_mcp_initialize client; /* texts in client_arena */
@@ -179,6 +182,8 @@ void hx_stream_keep(struct hx_call *call);
 bool hx_session_may_have(const struct hx_session *session, const struct hx_record *record);
 /* Somebody asks for the answer that was to come on the stream of this name. */
 void hx_stream_resume(struct hx_session *session, uint64_t exchange, struct hx_span name);
+/* A cancel of a request that is not there: it may be that of a stream which is being asked for. */
+void hx_stream_cancelled(struct hx_session *session, const struct hx_rpc_id *id);
 /* `found` of hx_gateway_find_session comes here too. Takes the request. */
 void hx_kept_done(struct hx_session *session, uint64_t exchange, struct hx_store_request *done);
 

@@ -7,11 +7,30 @@
 
 static void decide(struct hx_call *call);
 
+/* Somebody is on his way to it, as from an operation to its successor, and the ledger has not yet
+ * told him where it is: he waits for it all the same. */
+static bool is_followed(const struct hx_call *call, const struct hx_digest *identity)
+{
+    hx_list_for_each (at, &call->gateway->sessions) {
+        const struct hx_session *session = hx_container_of(at, struct hx_session, node);
+        hx_list_for_each (node, &session->requests) {
+            const struct hx_request *request = hx_container_of(node, struct hx_request, node);
+            const struct hx_call *other = request->call;
+            if (other != NULL && other != call && other->work == NULL && other->is_following &&
+                hx_digest_eq(&other->follow, identity) &&
+                hx_session_hears(session, request->exchange))
+                return true;
+        }
+    }
+    return false;
+}
+
 static void look_at_candidate(struct hx_call *call, struct hx_candidate *candidate)
 {
     struct hx_gateway *gateway = call->gateway;
     struct hx_work *work = hx_work_find(gateway, &candidate->record->id);
-    candidate->has_live_waiter = hx_gateway_has_live_waiter(gateway, &candidate->record->id);
+    candidate->has_live_waiter = hx_gateway_has_live_waiter(gateway, &candidate->record->id) ||
+                                 is_followed(call, &candidate->record->identity);
     if (work == NULL)
         return;
     hx_list_for_each (node, &work->calls) {

@@ -156,7 +156,8 @@ static bool has_acted(struct sim *sim, const struct hx_id *operation)
 static void check_adoption(struct sim *sim, const struct sim_call *call,
                            const struct sim_intent *intent, const struct sim_run *run)
 {
-    const struct sim_call *first = sim_call_get(sim, run->call);
+    uint32_t creator = sim_creator(sim, &run->operation);
+    const struct sim_call *first = sim_call_get(sim, creator != 0 ? creator : run->call);
     const struct sim_intent *other = sim_intent_get(sim, first->intent);
     if (other == intent)
         return;
@@ -177,7 +178,8 @@ static void check_adoption(struct sim *sim, const struct sim_call *call,
     if (intent->tool == SIM_NOTE && intent->key[0] == '\0')
         sim_fail(sim, "calls that are separate by rule were joined");
     bool has_waited = first->session == call->session && call->arrived_at - first->sent_at >= 490;
-    if (!other->was_disturbed && !has_waited && intent->tool != SIM_MAIL)
+    bool may_be_taken = other->was_disturbed || first->was_turned_away || has_waited;
+    if (!may_be_taken && intent->tool != SIM_MAIL)
         sim_fail(sim, "a wanted call, %u, was swallowed by call %u, which lost nothing",
                  call->number, first->number);
 }
@@ -269,7 +271,7 @@ static void check_code(struct sim *sim, struct sim_call *call, struct sim_intent
             sim_fail(sim, "key %s was told an outcome before and BUSY now", intent->key);
     } else if (strcmp(code, "UPSTREAM_UNAVAILABLE") == 0) {
         sim_mark(sim, SIM_NO_SERVER);
-        says_nothing_sent = true;
+        says_nothing_sent = call->was_turned_away = true;
         for (uint32_t i = 1; answer->has_operation && i <= sim->run_count; i++) {
             const struct sim_run *run = sim_run_get(sim, i);
             if (hx_id_eq(&run->operation, &answer->operation) && !run->is_refusal)
@@ -278,7 +280,7 @@ static void check_code(struct sim *sim, struct sim_call *call, struct sim_intent
         }
     } else if (strcmp(code, "LEDGER_UNAVAILABLE") == 0) {
         sim_mark(sim, SIM_NO_LEDGER);
-        says_nothing_sent = true;
+        says_nothing_sent = call->was_turned_away = true;
         for (uint32_t i = 1; i <= sim->run_count; i++) {
             const struct sim_run *run = sim_run_get(sim, i);
             if (run->call == call->number && !run->is_refusal && call->arrivals == 1 &&
@@ -324,7 +326,7 @@ static void check_conflict(struct sim *sim, const struct sim_call *call,
 
 /* A late answer on a living connection counts as delivered, although its caller has given up
  * without a word: the one limit that the contract names. A later repeat is a new operation. */
-static void allow_named_limit(struct sim *sim, const struct sim_call *call,
+static void allow_named_limit(struct sim *sim, struct sim_call *call,
                               struct sim_intent *intent, const struct sim_answer *answer)
 {
     static const char *const promises[] = {"BUSY", "OUTCOME_UNKNOWN", "LEDGER_UNAVAILABLE",
@@ -338,8 +340,10 @@ static void allow_named_limit(struct sim *sim, const struct sim_call *call,
     for (uint32_t i = 1; i <= sim->call_count; i++) {
         const struct sim_call *other = sim_call_get(sim, i);
         if (other->intent == intent->number && other->state == SIM_CALL_OPEN &&
-            other->arrivals > 0 && other->answers == 0 && other->session == call->session)
-            return; /* he has come back, and will be told as well */
+            other->arrivals > 0 && other->answers == 0 && other->session == call->session) {
+            call->is_limit_pending = true; /* he has come back, and will be told as well */
+            return;
+        }
     }
     intent->allowed_more++;
 }

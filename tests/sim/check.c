@@ -13,7 +13,8 @@ struct sim_shadow {
     struct hx_digest identity, outcome;
     uint32_t attempt, adoptions;
     bool is_marked, needs_human, is_superseded;
-    uint32_t sends; /* bit n: attempt n was sent */
+    uint32_t sends;   /* bit n: attempt n was sent */
+    uint32_t creator; /* number of the call */
 };
 
 const struct hx_record *sim_row(struct sim *sim, const struct hx_id *operation)
@@ -34,6 +35,16 @@ const struct hx_record *sim_spooled(struct sim *sim, const struct hx_id *operati
             return &entry->record;
     }
     return NULL;
+}
+
+uint32_t sim_creator(struct sim *sim, const struct hx_id *operation)
+{
+    const struct hx_record *row;
+    for (size_t i = 0; (row = hx_memory_ledger_row(sim->ledger, i)) != NULL; i++) {
+        if (hx_id_eq(&row->id, operation))
+            return i < sim->shadow_count ? sim->shadows[i].creator : 0;
+    }
+    return 0;
 }
 
 static bool is_resendable(const struct hx_record *row)
@@ -137,6 +148,9 @@ static void check_row(struct sim *sim, struct sim_shadow *shadow, const struct h
         if (row->needs_human && !shadow->needs_human)
             sim_mark(sim, SIM_NEEDS_HUMAN);
     }
+    if (is_new)
+        shadow->creator = hx_id_is_nil(&row->predecessor) ? sim_look_caller(sim, row)
+                                                          : sim_creator(sim, &row->predecessor);
     if (has_changed) {
         check_state(sim, row);
         sim_trace(sim, "row %s: %s (%s) fence %llu attempt %u %s%s%s", sim_short_id(&row->id),
@@ -306,6 +320,23 @@ static void check_group(struct sim *sim, const struct sim_intent *of)
                  of->group, allowed, effects);
 }
 
+/* A retry of one who gave up without a word took an equal call of somebody else, which nobody
+ * waited for, for the lost one: that his own is still open he had not said. Whoever made that one
+ * makes another. */
+static void allow_other(struct sim *sim, struct sim_intent *intent, const struct sim_run *run)
+{
+    uint32_t creator = sim_creator(sim, &run->operation);
+    bool is_others = creator != 0 && sim_call_get(sim, creator)->intent != intent->number;
+    for (uint32_t i = 1; is_others && intent->key[0] == '\0' && i <= sim->call_count; i++) {
+        const struct sim_call *call = sim_call_get(sim, i);
+        if (call->intent == intent->number && call->number < run->call && call->answers == 0 &&
+            call->arrivals > 0 && call->state == SIM_CALL_ABANDONED) {
+            intent->allowed_more++;
+            return;
+        }
+    }
+}
+
 void sim_check_act(struct sim *sim, struct sim_run *run)
 {
     if (run->tool == SIM_LOOK)
@@ -325,6 +356,7 @@ void sim_check_act(struct sim *sim, struct sim_run *run)
     if (!is_new)
         return;
     intent->effects++;
+    allow_other(sim, intent, run);
     for (uint32_t i = 1; i <= sim->intent_count; i++) {
         const struct sim_intent *other = sim_intent_get(sim, i);
         if (other != intent && other->group == intent->group && other->tool == intent->tool &&
@@ -362,7 +394,8 @@ static void check_calls(struct sim *sim)
                        call->arrivals > 0 && call->answers == 0 && !call->cancel_arrived;
         if (is_owed && door->life->port != 0)
             is_owed = sim_call_is_heard(sim, call);
-        if (is_owed && !(call->state == SIM_CALL_ABANDONED && is_hanging(sim, call)))
+        bool is_hung = call->state == SIM_CALL_ABANDONED && is_hanging(sim, call);
+        if (is_owed && !is_hung && !sim_look_is_asked(sim, call))
             sim_fail(sim, "call %u was forgotten", call->number);
     }
 }
@@ -371,7 +404,12 @@ static void check_intents(struct sim *sim)
 {
     for (uint32_t i = 1; i <= sim->intent_count; i++) {
         const struct sim_intent *intent = sim_intent_get(sim, i);
-        if (intent->state == SIM_INTENT_OPEN)
+        bool is_asked = false;
+        for (uint32_t j = 1; j <= sim->call_count; j++) {
+            const struct sim_call *call = sim_call_get(sim, j);
+            is_asked |= call->intent == intent->number && sim_look_is_asked(sim, call);
+        }
+        if (intent->state == SIM_INTENT_OPEN && !is_asked)
             sim_fail(sim, "intent %u is still open", intent->number);
     }
 }

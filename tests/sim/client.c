@@ -118,6 +118,15 @@ void sim_host_allow_unread(struct sim *sim, uint32_t life)
     }
 }
 
+void sim_call_cancel_lost(struct sim *sim, struct sim_call *call)
+{
+    if (call->state != SIM_CALL_CANCELLED)
+        return;
+    sim_trace(sim, "the cancel of call %u is lost", call->number);
+    call->state = SIM_CALL_ABANDONED;
+    allow_unread(sim, call);
+}
+
 static uint32_t open_calls(struct sim *sim, uint32_t intent)
 {
     uint32_t count = 0;
@@ -413,6 +422,10 @@ static void on_retry(struct sim *sim, struct sim_event *event)
     allow_pause(sim, host, intent);
     for (uint32_t i = 1; i <= sim->call_count; i++) {
         struct sim_call *call = sim_call_get(sim, i);
+        if (call->intent == intent->number && call->is_limit_pending) {
+            call->is_limit_pending = false; /* he was not: refused, or lost in his turn */
+            intent->allowed_more++;
+        }
         if (call->intent == intent->number &&
             (call->life != host->life || call->session != host->session) &&
             sim_life_find(sim, call->life) != NULL)

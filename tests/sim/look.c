@@ -5,6 +5,8 @@
 #include "engine/internal.h"
 #include "sim/sim.h"
 
+#include <stdlib.h>
+
 bool sim_look_route(const struct hx_upstream *upstream, uint64_t tag, struct hx_id *ret_operation,
                     uint32_t *ret_attempt)
 {
@@ -14,6 +16,53 @@ bool sim_look_route(const struct hx_upstream *upstream, uint64_t tag, struct hx_
     *ret_operation = route->work->op.durable.id;
     *ret_attempt = route->work->op.durable.attempt.number;
     return true;
+}
+
+/* Which of the clients' calls it is; 0 = none that the simulator made. */
+static uint32_t number_of(struct sim *sim, const struct hx_call *call)
+{
+    struct hx_span message = hx_buf_span(&call->request->message);
+    const struct hx_span name = HX_SPAN_LIT("\"sim\":");
+    const struct sim_exchange *exchange = sim_exchange_find(sim, call->request->exchange);
+    if (call->is_resumed)
+        return exchange != NULL ? exchange->call : 0;
+    for (size_t at = 0; at + name.len < message.len; at++) {
+        if (memcmp(message.ptr + at, name.ptr, name.len) == 0)
+            return (uint32_t)strtoul(message.ptr + at + name.len, NULL, 10);
+    }
+    return 0;
+}
+
+static struct hx_work *work_of(struct sim *sim, const struct hx_id *owner, const struct hx_id *op)
+{
+    const struct sim_life *life = sim_life_of_owner(sim, owner);
+    return life != NULL && life->gateway != NULL ? hx_work_find(life->gateway, op) : NULL;
+}
+
+uint32_t sim_look_caller(struct sim *sim, const struct hx_record *row)
+{
+    const struct hx_work *work = work_of(sim, &row->owner, &row->id);
+    uint32_t number = 0;
+    for (struct hx_list *at = work != NULL ? hx_list_first(&work->calls) : NULL;
+         at != NULL && at != &work->calls && number == 0; at = at->next)
+        number = number_of(sim, hx_container_of(at, struct hx_call, node));
+    return number;
+}
+
+bool sim_look_is_asked(struct sim *sim, const struct sim_call *call)
+{
+    const struct sim_life *life = sim_life_find(sim, call->life);
+    if (life == NULL)
+        return false;
+    hx_list_for_each (node, &life->gateway->works) {
+        const struct hx_work *work = hx_container_of(node, struct hx_work, node);
+        hx_list_for_each (at, &work->calls) {
+            if (work->ask != NULL &&
+                number_of(sim, hx_container_of(at, struct hx_call, node)) == call->number)
+                return hx_timer_is_armed(&hx_container_of(at, struct hx_call, node)->wait);
+        }
+    }
+    return false;
 }
 
 static bool is_in(const struct hx_list *list, const struct hx_list *node)

@@ -319,6 +319,67 @@ static void a_question_goes_with_the_session_of_whom_it_was_asked(void **state)
     end(sim);
 }
 
+/* Its client waits for the successor that a person wanted, and the ledger is slow to say where that
+ * is, when another client wants the same for himself. */
+static void want_equal_while_one_follows(int64_t after_ms)
+{
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    sim->contracts[SIM_PAY].timeout_ms = 1000;
+    sim->person_says = "again";
+    the_tool_is_silent(-1);
+    want(sim, 3, SIM_PAY, "");
+    for (int i = 0; i < 3000 && sim->marks[SIM_PERSON] == 0; i++)
+        sim_run_for(sim, 1);
+    assert_int_equal(sim->marks[SIM_PERSON], 1);
+    sim->script_disk_ms = 20;
+    the_tool_works();
+    sim_run_for(sim, after_ms);
+    want(sim, 1, SIM_PAY, "");
+    sim_run_for(sim, 5000);
+    assert_int_equal(answers(sim, 1), 1);
+    assert_int_equal(answers(sim, 2), 1);
+    assert_int_equal(effects(sim), 2);
+    end(sim);
+}
+
+/* Seed 95558: it was taken for an operation that nobody waits for, and both got the one outcome. */
+static void who_follows_to_a_successor_waits_for_it(void **state)
+{
+    (void)state;
+    for (int64_t after_ms = 0; after_ms <= 120; after_ms++)
+        want_equal_while_one_follows(after_ms);
+}
+
+/* Seeds 268914 and 294858: the client comes back for its stream and then does not want the answer
+ * any more, while the ledger is still being asked whose stream it is. */
+static void a_cancel_overtakes_the_search_for_a_stream(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    tool.answer_ms = 1000;
+    uint32_t number = want(sim, 1, SIM_PAY, "");
+    sim_run_for(sim, 500);
+    sim_intent_get(sim, number)->retries_left = 0;
+    sim_web_cut(sim, sim_exchange_find(sim, sim_call_get(sim, 1)->exchange), true);
+    sim_run_for(sim, 600);
+    sim_life_kill(at_port(sim));
+    sim_run_for(sim, 30);
+    sim->script_disk_ms = 500;
+    for (int i = 0; i < 20000 && sim->marks[SIM_CAME_BACK] == 0; i++)
+        sim_run_for(sim, 1);
+    sim_run_for(sim, 100);
+    assert_int_equal(answers(sim, 1), 1); /* to a connection that was broken */
+    sim_host_cancel(sim, sim_call_get(sim, 1));
+    sim_run_for(sim, 5000);
+    assert_int_equal(answers(sim, 1), 1);
+    sim->script_disk_ms = 0;
+    want_again(sim, number);
+    sim_run_for(sim, 3000);
+    assert_int_equal(answers(sim, 2), 1);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
 /* Seeds 132, 667 and others: whoever could say what became of an answer is gone with its session.
  */
 static void an_answer_of_a_session_that_is_over_gets_a_fate(void **state)
@@ -553,6 +614,8 @@ int main(void)
         cmocka_unit_test(nothing_is_sent_where_the_search_listens),
         cmocka_unit_test(a_new_attempt_hears_no_other_server),
         cmocka_unit_test(a_question_goes_with_the_session_of_whom_it_was_asked),
+        cmocka_unit_test(who_follows_to_a_successor_waits_for_it),
+        cmocka_unit_test(a_cancel_overtakes_the_search_for_a_stream),
         cmocka_unit_test(an_answer_of_a_session_that_is_over_gets_a_fate),
         cmocka_unit_test(an_ended_session_is_not_found),
         cmocka_unit_test(an_end_that_was_told_lasts),

@@ -314,11 +314,16 @@ static void copy_span(char *to, size_t size, struct hx_span from)
 static uint32_t call_of_operation(struct sim *sim, const struct hx_id *operation)
 {
     const struct hx_record *row = sim_row(sim, operation);
+    uint32_t waiting = row != NULL ? sim_look_caller(sim, row) : 0;
+    if (waiting != 0)
+        return waiting;
     for (uint32_t i = 1; i <= sim->run_count; i++) {
         const struct sim_run *run = sim_run_get(sim, i);
         if (hx_id_eq(&run->operation, operation) && run->call != 0)
             return run->call;
     }
+    if (sim_creator(sim, operation) != 0)
+        return sim_creator(sim, operation);
     for (uint32_t i = 1; i <= sim->call_count; i++) {
         if (hx_id_eq(&sim_call_get(sim, i)->operation, operation))
             return i;

@@ -187,6 +187,8 @@ struct sim_call {
     uint32_t replays;       /* answers that said "replayed" */
     struct hx_id operation; /* the last one that it was told about */
     bool is_allowed;        /* its lost answer was counted among the named limits */
+    bool was_turned_away;   /* told that nothing was sent; whoever repeats it may be somebody else */
+    bool is_limit_pending;  /* so is its late one, unless he who came back for it is told as well */
 };
 
 /* One tools/call as a process got it. */
@@ -579,6 +581,8 @@ void sim_host_silence(struct sim *sim, uint32_t life);
 void sim_host_allow_unread(struct sim *sim, uint32_t life);
 /* The call's connection is gone, and its client tries again. */
 void sim_call_lost(struct sim *sim, struct sim_call *call);
+/* Its cancel never arrives: to the gateway it is as if its client had said nothing. */
+void sim_call_cancel_lost(struct sim *sim, struct sim_call *call);
 /* Its cancel came first. What repeats requests keeps their order, except for calls with a key, to
  * which it does no harm. */
 bool sim_call_is_overtaken(struct sim *sim, const struct sim_call *call);
@@ -704,6 +708,8 @@ void sim_contracts(struct sim *sim);
 const struct hx_record *sim_row(struct sim *sim, const struct hx_id *operation);
 /* The outcome waits in the spool of somebody. */
 const struct hx_record *sim_spooled(struct sim *sim, const struct hx_id *operation);
+/* The call that made the operation; 0 = not known. */
+uint32_t sim_creator(struct sim *sim, const struct hx_id *operation);
 void sim_check_rows(struct sim *sim);
 void sim_check_send(struct sim_upstream *upstream, const struct hx_id *operation, uint32_t attempt);
 void sim_check_act(struct sim *sim, struct sim_run *run);
@@ -714,6 +720,10 @@ void sim_shadows_free(struct sim *sim);
 
 bool sim_look_route(const struct hx_upstream *upstream, uint64_t tag, struct hx_id *ret_operation,
                     uint32_t *ret_attempt);
+/* Who waits for it where it runs; 0 = nobody, or nobody knows. */
+uint32_t sim_look_caller(struct sim *sim, const struct hx_record *row);
+/* A person has been asked about it, and may still answer. */
+bool sim_look_is_asked(struct sim *sim, const struct sim_call *call);
 void sim_look_check(struct hx_gateway *gateway);
 /* Several sessions speak over one link. */
 bool sim_look_is_shared(struct hx_gateway *gateway);

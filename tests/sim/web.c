@@ -191,6 +191,8 @@ void sim_web_cut(struct sim *sim, struct sim_exchange *exchange, bool may_come_b
     sim_trace(sim, "exchange %llu (call %u) is cut%s", (unsigned long long)number, exchange->call,
               exchange->is_told ? ", its client knows its name" : "");
     exchange->is_connected = false;
+    if (exchange->is_cancel && !exchange->has_arrived)
+        sim_call_cancel_lost(sim, sim_call_get(sim, exchange->call));
     bool is_initialize = exchange->is_initialize;
     struct sim_host *host = host_of(sim, exchange);
     if (exchange->is_told) {

@@ -16,10 +16,12 @@ void sim_web_lose(struct sim *sim, struct sim_exchange *exchange, bool may_come_
     for (uint32_t i = 1; i <= sim->call_count; i++) {
         struct sim_call *call = sim_call_get(sim, i);
         const struct sim_exchange *here = sim_exchange_find(sim, number);
-        if (call->state != SIM_CALL_OPEN || here == NULL || !sim_exchange_carries(here, call) ||
-            sim_call_is_heard(sim, call))
+        if (call->state != SIM_CALL_OPEN || here == NULL || !sim_exchange_carries(here, call))
             continue;
+        /* Also when its repeat is still on its way: till then nobody waits for it there. */
         sim_intent_get(sim, call->intent)->was_disturbed = true;
+        if (sim_call_is_heard(sim, call))
+            continue;
         if (!is_told || call->is_conflict) {
             sim_call_lost(sim, call);
             continue;
