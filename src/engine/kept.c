@@ -190,8 +190,7 @@ static void await_operation(struct hx_session *session, uint64_t exchange,
         session->taking = 0;
         no_stream(session, exchange);
     } else {
-        struct hx_request *request =
-            hx_request_new(session, HX_REQUEST_CALL, &msg, &line, NULL);
+        struct hx_request *request = hx_request_new(session, HX_REQUEST_CALL, &msg, &line, NULL);
         if (was_cancelled(session, request)) {
             hx_request_free(request);
             hx_exchange_settle(session, exchange);

@@ -136,8 +136,8 @@ static void a_loss_is_synced_where_the_receipt_was_told(void **state)
     atomic_store(&log_syncs, 0);
     must_be_done(world_touch(store, &record.id, (struct hx_store_touch){.add_sent = 1}));
     assert_int_equal(atomic_load(&log_syncs), 0);
-    must_be_done(world_touch(store, &record.id,
-                             (struct hx_store_touch){.add_lost = 1, .subtract_sent = 1}));
+    must_be_done(
+        world_touch(store, &record.id, (struct hx_store_touch){.add_lost = 1, .subtract_sent = 1}));
     assert_int_equal(atomic_load(&log_syncs), 1);
     must_be_done(world_touch(store, &record.id, (struct hx_store_touch){.add_lost = 1}));
     assert_int_equal(atomic_load(&log_syncs), 1);

@@ -326,8 +326,8 @@ static void check_conflict(struct sim *sim, const struct sim_call *call,
 
 /* A late answer on a living connection counts as delivered, although its caller has given up
  * without a word: the one limit that the contract names. A later repeat is a new operation. */
-static void allow_named_limit(struct sim *sim, struct sim_call *call,
-                              struct sim_intent *intent, const struct sim_answer *answer)
+static void allow_named_limit(struct sim *sim, struct sim_call *call, struct sim_intent *intent,
+                              const struct sim_answer *answer)
 {
     static const char *const promises[] = {"BUSY", "OUTCOME_UNKNOWN", "LEDGER_UNAVAILABLE",
                                            "UPSTREAM_UNAVAILABLE"};

@@ -69,8 +69,8 @@ static void allow_unread_one(struct sim *sim, struct sim_call *call)
     struct sim_intent *intent = sim_intent_get(sim, call->intent);
     bool is_open = call->state == SIM_CALL_OPEN || call->state == SIM_CALL_ANSWERED;
     const struct sim_life *life = sim_life_find(sim, call->life);
-    bool is_deaf = life != NULL && call->state == SIM_CALL_CANCELLED &&
-                   hx_gateway_is_draining(life->gateway);
+    bool is_deaf =
+        life != NULL && call->state == SIM_CALL_CANCELLED && hx_gateway_is_draining(life->gateway);
     bool can_learn = life != NULL && !life->is_paused && !is_deaf &&
                      call->state != SIM_CALL_ABANDONED && !sim_look_has_unsaved(life->gateway);
     if (is_open || can_learn || call->answers == 0 || call->is_allowed || intent->key[0] != '\0')

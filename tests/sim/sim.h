@@ -187,8 +187,8 @@ struct sim_call {
     uint32_t replays;       /* answers that said "replayed" */
     struct hx_id operation; /* the last one that it was told about */
     bool is_allowed;        /* its lost answer was counted among the named limits */
-    bool was_turned_away;   /* told that nothing was sent; whoever repeats it may be somebody else */
-    bool is_limit_pending;  /* so is its late one, unless he who came back for it is told as well */
+    bool was_turned_away;  /* told that nothing was sent; whoever repeats it may be somebody else */
+    bool is_limit_pending; /* so is its late one, unless he who came back for it is told as well */
 };
 
 /* One tools/call as a process got it. */
