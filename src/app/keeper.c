@@ -103,6 +103,7 @@ static struct hx_gateway_options gateway_options(struct keeper *keeper)
 {
     const struct hx_settings *settings = keeper->settings;
     return (struct hx_gateway_options){
+        .issue_secret = hx_ledger_home_secret(&keeper->home),
         .ops_options = hx_span_cstr(keeper->home.ops_options),
         .ends_with_client = true,
         .message_max = (size_t)settings->message_max,

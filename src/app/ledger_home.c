@@ -40,8 +40,13 @@ static void open_store(struct hx_ledger_home *home, const char *command, int64_t
         .session_idle_ms = session_idle_ms,
     };
     home->has_ledger = hx_store_sqlite_open(&home->store_options, &home->store) == 0;
-    if (home->has_ledger)
+    if (home->has_ledger) {
+        home->has_secret = hx_issue_secret_get(home->path, hx_rand_os(), home->secret) == 0;
+        if (!home->has_secret)
+            fprintf(stderr, "hapax %s: no keys can be handed out: %s.\n", command,
+                    hx_fault_last()->text);
         return;
+    }
     const char *reason = hx_fault_last()->text;
     size_t len = strlen(reason);
     fprintf(stderr,
@@ -72,6 +77,11 @@ void hx_ledger_home_open(struct hx_ledger_home *home, struct hx_clock_os *clock,
         home->watch = hx_loop_fd_new(loop, fd, on_store, home);
         hx_loop_fd_want(home->watch, HX_LOOP_READ);
     }
+}
+
+struct hx_span hx_ledger_home_secret(const struct hx_ledger_home *home)
+{
+    return home->has_secret ? hx_span(home->secret, sizeof(home->secret)) : HX_SPAN_NONE;
 }
 
 void hx_ledger_home_close(struct hx_ledger_home *home)

@@ -8,6 +8,7 @@
 
 #include "adapter/clock_os/clock_os.h"
 #include "adapter/store_sqlite/store_sqlite.h"
+#include "app/issue_secret.h"
 #include "app/ledger_path.h"
 #include "loop/loop.h"
 #include "port/neighbour.h"
@@ -22,6 +23,8 @@ struct hx_ledger_home {
     bool has_ledger;
     char path[HX_LEDGER_PATH_MAX];
     char transport_dir[HX_LEDGER_PATH_MAX];
+    char secret[HX_ISSUE_SECRET_SIZE]; /* by which keys are handed out */
+    bool has_secret;
     char ops_options[HX_LEDGER_PATH_MAX + 16]; /* empty when the ledger is where ops looks by
                                                   itself */
 };
@@ -33,6 +36,8 @@ int hx_ledger_home_find(struct hx_ledger_home *home, const struct hx_settings *s
  * struct hx_store_sqlite_options. */
 void hx_ledger_home_open(struct hx_ledger_home *home, struct hx_clock_os *clock,
                          struct hx_loop *loop, const char *command, int64_t session_idle_ms);
+/* Absent when there is none that can be used. */
+struct hx_span hx_ledger_home_secret(const struct hx_ledger_home *home);
 void hx_ledger_home_close(struct hx_ledger_home *home);
 
 #endif

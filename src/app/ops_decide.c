@@ -129,98 +129,15 @@ static void explain_refusal(struct hx_ops *ops, const struct hx_verdict *verdict
     hx_buf_fini(&who);
 }
 
-static void say_done(const struct hx_ops *ops, const struct hx_verdict *verdict,
-                     struct hx_buf *ret_words)
-{
-    char successor[HX_ID_TEXT_SIZE] = "";
-    const struct hx_store_found *found = verdict->found;
-    if (found != NULL && !hx_id_is_nil(&found->record.successor))
-        hx_id_format(&found->record.successor, successor);
-    switch (ops->options.decision) {
-    case HX_EV_RESOLVE_HAPPENED:
-        (void)hx_buf_append_cstr(ret_words, "it happened. Repeats of the call get that answer and "
-                                            "run nothing");
-        return;
-    case HX_EV_RESOLVE_ABSENT:
-        (void)hx_buf_append_cstr(ret_words,
-                                 "it did not happen, and this call will not run any more");
-        return;
-    case HX_EV_RESOLVE_AGAIN:
-        (void)hx_buf_printf(ret_words,
-                            "do it again: the next repeat of the call runs it, once, as "
-                            "operation %s",
-                            successor);
-        return;
-    case HX_EV_APPROVE:
-        (void)hx_buf_append_cstr(ret_words, "approved. The next repeat of the call runs it");
-        return;
-    case HX_EV_DENY:
-        (void)hx_buf_append_cstr(ret_words, "denied. It never runs");
-        return;
-    default:
-        (void)hx_buf_printf(ret_words, "cancelled. %s",
-                            verdict->state_before == HX_OP_ABSENT
-                                ? "The call has not arrived yet; it will be refused when it does"
-                                : "Nothing was sent, and nothing will be");
-        return;
-    }
-}
-
-/* For CANCEL of something that has ended. */
-static int say_ended(const struct hx_verdict *verdict, struct hx_buf *ret_words)
-{
-    switch (verdict->answer) {
-    case HX_ANSWER_CANCELLED:
-        (void)hx_buf_append_cstr(ret_words, "it is cancelled already");
-        return HX_EXIT_DONE;
-    case HX_ANSWER_FAILED:
-        (void)hx_buf_append_cstr(ret_words, "there is nothing to cancel: it is proven that nothing "
-                                            "happened, and nothing will");
-        return HX_EXIT_DONE;
-    case HX_ANSWER_KEY_EXPIRED:
-        (void)hx_buf_append_cstr(ret_words,
-                                 "it is too late to cancel: the operation is too old, and "
-                                 "what became of it is not recorded any more");
-        return HX_EXIT_FAILED;
-    default:
-        (void)hx_buf_append_cstr(ret_words, "it is too late to cancel: it has already happened");
-        return HX_EXIT_FAILED;
-    }
-}
-
-/* The ledger's own sentence may have its full stop; ours gets one when it is printed. */
-static void say_unavailable(const struct hx_verdict *verdict, struct hx_buf *ret_words)
-{
-    size_t len = strlen(verdict->error);
-    if (len > 0 && verdict->error[len - 1] == '.')
-        len--;
-    const char *what = verdict->is_in_doubt
-                           ? "it is not known whether this was written; look with hapax ops show"
-                           : "not applied, nothing was written";
-    (void)hx_buf_printf(ret_words, "%s: %.*s", what, (int)len, verdict->error);
-}
-
 static int say(struct hx_ops *ops, const struct hx_verdict *verdict, struct hx_buf *ret_words)
 {
-    switch (verdict->answer) {
-    case HX_ANSWER_DONE:
-        say_done(ops, verdict, ret_words);
-        return HX_EXIT_DONE;
-    case HX_ANSWER_CANCEL_IN_DOUBT:
-        (void)hx_buf_append_cstr(ret_words, "in doubt: the call was sent, so it may have happened. "
-                                            "That a cancel was requested is noted");
-        return HX_EXIT_FAILED;
-    case HX_ANSWER_NOT_APPLIED:
-        (void)hx_buf_append_cstr(ret_words, "not applied: ");
-        if (verdict->found != NULL)
-            explain_refusal(ops, verdict, ret_words);
-        return HX_EXIT_FAILED;
-    case HX_ANSWER_LEDGER_UNAVAILABLE:
-        say_unavailable(verdict, ret_words);
-        return HX_EXIT_FAILED;
-    default:
-        return say_ended(verdict, ret_words);
-    }
+    if (verdict->answer != HX_ANSWER_NOT_APPLIED)
+        return hx_verdict_say(ops->options.decision, verdict, ret_words) ? HX_EXIT_DONE
+                                                                         : HX_EXIT_FAILED;
+    (void)hx_buf_append_cstr(ret_words, "not applied: ");
+    if (verdict->found != NULL)
+        explain_refusal(ops, verdict, ret_words);
+    return HX_EXIT_FAILED;
 }
 
 static int print_json(struct hx_ops *ops, const struct hx_verdict *verdict, struct hx_span words,

@@ -254,10 +254,6 @@ int hx_settings_check(const struct hx_settings *settings, struct hx_complaint *c
         if (rc != 0)
             complaint->mark = rule->mark;
     }
-    if (rc == 0 && settings->let_caller_decide)
-        rc = hx_complain(complaint, "let_caller_decide needs the tool hapax_resolve, which this "
-                                    "version does not offer yet. Leave it off; a person settles an "
-                                    "unknown outcome with 'hapax ops resolve'");
     if (rc == 0 && settings->stuck_timeout < settings->stall_timeout)
         rc = hx_complain(complaint, "stuck_timeout is shorter than stall_timeout; a server must be "
                                     "found stalled before it is restarted. Raise stuck_timeout");

@@ -71,6 +71,10 @@ struct hx_server_options hx_upstream_server_options(const struct hx_settings *se
         .is_sep3182_strict = settings->sep3182 == HX_CHOICE_sep3182_STRICT,
         .stuck_timeout_ms = settings->stuck_timeout,
         .start_timeout_ms = settings->start_timeout,
+        .offers_operation = settings->offer_operation,
+        .offers_begin = settings->offer_begin,
+        .offers_resolve = settings->let_caller_decide,
+        .issued_key_lifetime_ms = settings->issued_key_lifetime,
     };
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/key.h"
 
-#include "base/id.h"
-
 static bool is_one_character(struct hx_span key)
 {
     for (size_t i = 1; i < key.len; i++) {
@@ -37,11 +35,26 @@ const char *hx_key_flaw(struct hx_span key)
     return NULL;
 }
 
+bool hx_key_issued(struct hx_span key, struct hx_key_issued *ret_parts)
+{
+    const struct hx_span prefix = HX_SPAN_LIT(HX_KEY_ISSUED_PREFIX);
+    enum { ID_LEN = HX_ID_TEXT_SIZE - 1 };
+    size_t tag_at = prefix.len + ID_LEN + 1;
+    if (key.len <= tag_at || !hx_span_starts_with(key, prefix) || key.ptr[tag_at - 1] != '-')
+        return false;
+    ret_parts->id_text = hx_span(key.ptr + prefix.len, ID_LEN);
+    ret_parts->tag = hx_span(key.ptr + tag_at, key.len - tag_at);
+    return hx_id_parse(ret_parts->id_text, &ret_parts->id);
+}
+
 struct hx_key_time hx_key_time(struct hx_span key, struct hx_wall first_sent)
 {
     struct hx_key_time time = {.first_sent = first_sent};
+    struct hx_key_issued issued;
     struct hx_id id;
     struct hx_wall inside;
+    if (hx_key_issued(key, &issued))
+        key = issued.id_text;
     if (hx_id_parse(key, &id) && hx_id_time(&id, &inside) && inside.ms > 0) {
         time.is_in_key = true;
         if (first_sent.ms == 0 || inside.ms < first_sent.ms)

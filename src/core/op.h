@@ -83,7 +83,7 @@ struct hx_event {
     struct hx_facts facts;
     struct hx_mint mint;
 
-    bool is_from_gap;          /* CALL, RETRY: a restored ledger cannot know what was sent before */
+    bool is_from_gap; /* CALL, RETRY, CANCEL: a restored ledger cannot know what was sent before */
     bool needs_approval;       /* CALL: the contract's condition holds for these arguments */
     bool is_forced;            /* RESOLVE_ABSENT: a person overrides the waiting time */
     bool is_by_operator;       /* CANCEL: not the caller but a person */

@@ -243,6 +243,11 @@ static void on_cancel(struct hx_step *step)
                                                         : HX_REASON_CANCELLED_BY_CALLER;
     switch (op->durable.state) {
     case HX_OP_ABSENT: {
+        /* A restored copy of the ledger lacks what its key may have begun. */
+        if (step->event->is_from_gap) {
+            hx_step_answer(step, HX_DO_ANSWER_CALLER, HX_ANSWER_CANCEL_IN_DOUBT);
+            return;
+        }
         /* A tombstone: the original may still be on its way, and must find that it is cancelled. */
         struct hx_record *next = hx_step_begin(step);
         next->is_tombstone = true;

@@ -253,16 +253,8 @@ static struct hx_span decision_of(struct hx_gateway *gateway, const struct hx_rp
 
 static void decide_happened(struct hx_work *work)
 {
-    struct hx_gateway *gateway = work->gateway;
     struct hx_event event = hx_work_make_event(work, HX_EV_RESOLVE_HAPPENED);
-    struct hx_span bytes = HX_SPAN_LIT("{\"content\":[{\"type\":\"text\",\"text\":\"A person "
-                                       "confirmed that this call happened. Its "
-                                       "own result was lost.\"}]}");
-    event.outcome = (struct hx_outcome){
-        .kind = HX_OUTCOME_RESULT, .is_reconstructed = true, .size = bytes.len, .bytes = bytes};
-    hx_hasher_begin(gateway->hasher);
-    hx_hasher_add(gateway->hasher, bytes);
-    event.outcome.digest = hx_hasher_end(gateway->hasher);
+    event.outcome = hx_outcome_confirmed(work->gateway);
     hx_work_step(work, &event, NULL);
 }
 

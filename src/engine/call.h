@@ -151,6 +151,13 @@ const char *hx_intake_read_times(struct hx_call *call, const struct hx_mcp_call 
 int hx_intake_read_fingerprint(struct hx_call *call);
 void hx_intake_fill_wanted(struct hx_call *call);
 
+/* issue.c: keys that we hand out. */
+bool hx_issue_key(const struct hx_session *session, struct hx_buf *ret_key);
+/* It was handed out by us, or by another process on this ledger, to this caller. */
+bool hx_issue_is_ours(const struct hx_session *session, struct hx_span key);
+/* It was, and too long ago to begin anything with it. */
+bool hx_issue_is_over(const struct hx_session *session, struct hx_span key);
+
 /* twins.c: equal operations. */
 void hx_intake_ask_neighbours(struct hx_call *call);
 void hx_intake_neighbour(struct hx_gateway *gateway, uint64_t ticket, bool is_live);

@@ -96,6 +96,8 @@ static void take_call(struct hx_session *session, const struct hx_rpc_msg *msg, 
             HX_SPAN_LIT("{\"retry_safe\":true}"));
         return;
     }
+    if (hx_own_tool_take(session, msg, &call, line, batch))
+        return;
     struct hx_tool *tool = hx_tool_called(session->link->server, call.name.text);
     if (tool == NULL) {
         hx_reply_error(hx_request_new(session, HX_REQUEST_PASS, msg, line, batch),
@@ -146,9 +148,10 @@ static void take_request(struct hx_session *session, const struct hx_rpc_msg *ms
         take_call(session, msg, line, batch);
         return;
     }
-    if (method == HX_MCP_HAPAX_GET) {
+    if (hx_operations_is_method(method)) {
         struct hx_span params = msg->params;
-        hx_operations_get(hx_request_new(session, HX_REQUEST_PASS, msg, line, batch), params);
+        hx_operations_take(hx_request_new(session, HX_REQUEST_PASS, msg, line, batch), method,
+                           params);
         return;
     }
     if (method == HX_MCP_INITIALIZE && batch != NULL) {

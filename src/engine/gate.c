@@ -24,6 +24,8 @@ static bool may_claim_unseen(const struct hx_call *call)
     if (is_keyless)
         return wanted->contract.repeat != HX_REPEAT_REQUIRE_KEY;
     struct hx_key_time time = hx_key_time(wanted->key, wanted->first_sent);
+    if (hx_issue_is_over(call->session, wanted->key))
+        return false;
     return hx_key_age(time, gateway->now.wall, store->ops->low_water(store)) == HX_KEY_AGE_GOOD;
 }
 

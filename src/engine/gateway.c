@@ -81,6 +81,7 @@ struct hx_gateway *hx_gateway_new(const struct hx_gateway_options *options,
     hx_list_init(&gateway->deliveries);
     hx_list_init(&gateway->works);
     hx_list_init(&gateway->ready);
+    hx_list_init(&gateway->verbs);
     gateway->drain_limit.fire = on_drain_limit;
     gateway->leave_limit.fire = on_leave_limit;
     gateway->next_tag = 1;
@@ -123,6 +124,7 @@ struct hx_gateway *hx_gateway_free(struct hx_gateway *gateway)
     hx_list_for_each_safe (node, &gateway->servers)
         hx_server_free(hx_container_of(node, struct hx_server, node));
     free_questions(gateway);
+    hx_verbs_end(gateway);
     hx_store_end(gateway);
     hx_timers_fini(&gateway->timers);
     hx_hasher_free(gateway->hasher);

@@ -22,6 +22,7 @@
 #define HX_ENGINE_GATEWAY_H
 
 #include "core/op.h"
+#include "engine/decide.h"
 #include "engine/rules.h"
 #include "port/clock.h"
 #include "port/neighbour.h"
@@ -32,6 +33,7 @@
 struct hx_gateway;
 struct hx_server;
 struct hx_session;
+struct hx_verb;
 
 struct hx_gateway_ports {
     struct hx_clock *clock;
@@ -93,6 +95,21 @@ void hx_gateway_stop(struct hx_gateway *gateway);
 /* True when nothing is left to do: every server is gone and every write is done. */
 bool hx_gateway_is_done(const struct hx_gateway *gateway);
 bool hx_gateway_is_draining(const struct hx_gateway *gateway);
+
+/* Decides about an operation of the ledger, whether it is in hand here or not; copies everything.
+ * `decided` is called once, in some turn, unless the gateway is freed before; the verdict is the
+ * gateway's. Nothing is run by it. */
+typedef void hx_gateway_decided(void *context, const struct hx_verdict *verdict);
+struct hx_verb *hx_gateway_decide(struct hx_gateway *gateway,
+                                  const struct hx_decision_target *target,
+                                  const struct hx_decision *decision, struct hx_span who,
+                                  hx_gateway_decided *decided, void *context);
+
+/* Asks the ledger for rows, by id or by scan, which `request` says; takes it. `found` is called
+ * once, in some turn, unless the gateway is freed before, and the request is the gateway's. */
+typedef void hx_gateway_read(void *context, const struct hx_store_request *found);
+void hx_gateway_look(struct hx_gateway *gateway, struct hx_store_request *request,
+                     hx_gateway_read *read, void *context);
 
 /* Does somebody still wait here for this operation, and could he read an answer right now? */
 bool hx_gateway_has_live_waiter(struct hx_gateway *gateway, const struct hx_id *operation);

@@ -391,7 +391,10 @@ static bool is_key_acceptable(struct hx_call *call)
     struct hx_wall low_water = gateway->ports.store->ops->low_water(gateway->ports.store);
     char now[HX_TIME_TEXT_SIZE], text[96];
     struct hx_gap gap = gateway->ports.store->ops->gap(gateway->ports.store);
-    switch (hx_key_age(time, gateway->now.wall, low_water)) {
+    enum hx_key_age age = hx_key_age(time, gateway->now.wall, low_water);
+    if (age == HX_KEY_AGE_GOOD && hx_issue_is_over(call->session, call->wanted.key))
+        age = HX_KEY_AGE_EXPIRED;
+    switch (age) {
     case HX_KEY_AGE_GOOD:
         call->is_from_gap = hx_gap_covers_key(&gap, time, gateway->now.wall);
         return true;

@@ -64,8 +64,10 @@ const char *hx_intake_read_key(struct hx_call *call, const struct hx_mcp_call *p
                "call a header is about.";
     if (call->wanted.key_source == HX_KEY_NONE)
         return NULL;
-    if (rules->has_issued_keys_only)
-        return "Only keys that were handed out by hapax_begin are accepted for this tool.";
+    if (rules->has_issued_keys_only && !hx_issue_is_ours(call->session, call->wanted.key))
+        return "For this tool only keys are accepted that the tool hapax_begin, or the method "
+               "hapax/operations/begin, handed out to you: ask it for one, once for each intended "
+               "action.";
     return hx_key_flaw(call->wanted.key);
 }
 

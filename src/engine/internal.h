@@ -32,6 +32,8 @@
 #include "json/fingerprint.h"
 #include "json/writer.h"
 
+struct hx_verb;
+
 enum { HX_KEYS_MET = 1024 };
 
 #define HX_GATEWAY_MAGIC 0x67617465u
@@ -92,6 +94,7 @@ struct hx_gateway {
     uint32_t quiet_failed_count;
     struct hx_timer quiet_again;
     struct hx_map questions; /* to neighbours, by ticket */
+    struct hx_list verbs;    /* struct hx_verb: decisions under way */
     uint64_t next_ticket;
     int64_t scan_after[2];
     uint32_t probe_count; /* operations that are looked after by probes */
@@ -120,6 +123,9 @@ void hx_store_forget_call(struct hx_call *call);
 /* A question that is itself answered from the ledger. */
 void hx_store_submit_for_request(struct hx_request *request, struct hx_store_request *store);
 void hx_store_forget_request(struct hx_request *request);
+/* A request that the engine did not make itself. */
+void hx_store_submit_for_verb(struct hx_gateway *gateway, struct hx_verb *verb,
+                              struct hx_store_request *request);
 /* For what the ledger keeps of a session: see kept.c. */
 void hx_store_submit_kept(struct hx_session *session, uint64_t exchange,
                           struct hx_store_request *request);
@@ -132,6 +138,12 @@ void hx_store_submit_sweep(struct hx_gateway *gateway, struct hx_store_request *
 /* Takes a finished request and hands its result on. */
 void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done);
 void hx_store_note(struct hx_gateway *gateway, const struct hx_id *operation, struct hx_span note);
+
+/* verb.c: decisions of those who do not run the operation. */
+void hx_verb_taken(struct hx_verb *verb, struct hx_store_request *done);
+void hx_verbs_end(struct hx_gateway *gateway);
+/* Nobody wants to hear any more what comes of it; it is carried out all the same. */
+void hx_verb_forget(struct hx_verb *verb);
 
 /* sweep.c: what nobody asks for. */
 void hx_sweep_begin(struct hx_gateway *gateway);

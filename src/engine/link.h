@@ -254,6 +254,8 @@ void hx_outcome_evidence(struct hx_work *work, struct hx_span bytes, bool is_err
                          struct hx_buf *line);
 /* An outcome that was found out, not answered. Takes the content of `result`. */
 void hx_outcome_reconstructed(struct hx_work *work, struct hx_buf *result);
+/* The outcome of a call that somebody confirms, and whose own result is lost. */
+struct hx_outcome hx_outcome_confirmed(struct hx_gateway *gateway);
 void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event);
 
 /* tools.c: what we know of the server's tools. */

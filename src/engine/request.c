@@ -63,6 +63,9 @@ void hx_request_free(struct hx_request *request)
     hx_buf_fini(&request->kept_line);
     hx_store_forget_request(request);
     request->found = hx_store_request_free(request->found);
+    hx_listing_free(request->listing);
+    if (request->verb != NULL)
+        hx_verb_forget(request->verb);
     hx_free(request);
     hx_link_stir(session->link);
     if (batch != NULL) {

@@ -81,6 +81,9 @@ struct hx_downstream;
 
 /* What holds for the whole process. */
 struct hx_gateway_options {
+    /* Keys that we hand out are made by it, and it must be the same for all on one ledger; absent:
+     * none are handed out, and none is recognised. */
+    struct hx_span issue_secret;
     struct hx_span ops_options; /* what a person must add to "hapax ops …" to read this ledger */
     bool ends_with_client;      /* `hapax run`: its one client's end is the gateway's */
     size_t message_max;
@@ -106,6 +109,10 @@ struct hx_server_options {
     enum hx_hints hints;
     bool is_key_principal_scoped;
     bool is_sep3182_strict;
+    bool offers_operation; /* the tool hapax_operation */
+    bool offers_begin;     /* hapax_begin */
+    bool offers_resolve;   /* hapax_resolve: its callers may settle what is unknown */
+    int64_t issued_key_lifetime_ms;
     int64_t stuck_timeout_ms;
     int64_t start_timeout_ms; /* for the answer to initialize */
     bool is_remote;           /* its transport has exchanges, and streams that can be taken up */

@@ -19,9 +19,13 @@
 #include "engine/timers.h"
 #include "wire/jsonrpc.h"
 #include "wire/mcp.h"
+#include "wire/rewrite.h"
+#include "json/writer.h"
 
 struct hx_call;
 struct hx_delivery_note;
+struct hx_listing;
+struct hx_verb;
 struct hx_link;
 struct hx_route;
 struct hx_work;
@@ -49,6 +53,9 @@ enum hx_request_kind {
     HX_REQUEST_CALL /* guarded */
 };
 
+/* What the ledger is being asked for a request about operations: see operations.c. */
+enum hx_asked { HX_ASKED_NOTHING, HX_ASKED_GET, HX_ASKED_ACKNOWLEDGE, HX_ASKED_LIST };
+
 struct hx_request {
     struct hx_map_node by_id;
     struct hx_list node; /* session->requests, oldest first */
@@ -68,8 +75,12 @@ struct hx_request {
     bool was_resent;
     struct hx_store_request *ticket; /* under way for it, or NULL */
     struct hx_store_request *found;  /* owned; the row that its answer is about */
-    struct hx_buf kept_line;  /* INITIALIZE: its answer, until the session stands in the ledger */
-    struct hx_list wait_node; /* link->waiting_requests, while the upstream is not ready */
+    enum hx_asked asked;
+    bool is_own_tool;           /* it called one of our own tools, and is answered as a tool does */
+    struct hx_listing *listing; /* owned; LIST */
+    struct hx_verb *verb;       /* a decision of its client that is under way, or NULL */
+    struct hx_buf kept_line;    /* INITIALIZE: its answer, until the session stands in the ledger */
+    struct hx_list wait_node;   /* link->waiting_requests, while the upstream is not ready */
 };
 
 enum hx_ask_kind { HX_ASK_SERVER, HX_ASK_OUTCOME };
@@ -162,10 +173,37 @@ struct hx_session {
 void hx_session_learn_client(struct hx_session *session, struct hx_span params);
 
 /* operations.c: questions about operations. */
-#define HX_OPERATIONS_EXTENSION "{\"get\":{}}"
-void hx_operations_get(struct hx_request *request, struct hx_span params);
+#define HX_OPERATIONS_EXTENSION                                                                    \
+    "{\"get\":{},\"list\":{},\"cancel\":{},\"acknowledge\":{},\"begin\":{}}"
+/* False: it is not one of these methods. */
+bool hx_operations_is_method(enum hx_mcp_method method);
+/* `params`: the object that says which operation; absent when there is none. */
+void hx_operations_take(struct hx_request *request, enum hx_mcp_method method,
+                        struct hx_span params);
 /* Takes `done`. */
 void hx_operations_found(struct hx_request *request, struct hx_store_request *done);
+/* Answers with this JSON object, or refuses with one sentence and a code, in the way that fits the
+ * request. */
+void hx_operations_answer(struct hx_request *request, struct hx_buf *json);
+void hx_operations_refuse(struct hx_request *request, const char *code, const char *reason);
+/* The string member of the object that gateway->scratch holds; absent when there is none. */
+struct hx_span hx_operations_text(struct hx_gateway *gateway, const char *name);
+/* One operation as a JSON object. */
+void hx_operations_put(struct hx_json_writer *writer, const struct hx_record *record);
+
+/* listing.c: the caller's operations, in pages. */
+void hx_listing_begin(struct hx_request *request, struct hx_span params);
+/* Takes `done`. */
+void hx_listing_found(struct hx_request *request, struct hx_store_request *done);
+void hx_listing_free(struct hx_listing *listing);
+
+/* own_tools.c: the tools that we offer beside the server's, where the operator wants it. */
+/* Takes the call when it is for one of them. */
+bool hx_own_tool_take(struct hx_session *session, const struct hx_rpc_msg *msg,
+                      const struct hx_mcp_call *call, struct hx_buf *line, struct hx_batch *batch);
+enum { HX_OWN_TOOLS_MAX = 3 };
+/* For hx_rewrite_tools: those that are offered. */
+size_t hx_own_tools(const struct hx_server *server, struct hx_rewrite_own_tool *ret_tools);
 
 /* kept.c: what the ledger keeps of it, and of its streams. */
 /* Takes the answer to its `initialize`, and sends it when the session is kept. */

@@ -19,7 +19,8 @@ struct ticket {
         FOR_REQUEST,
         FOR_KEPT,
         FOR_END,
-        FOR_FINDER
+        FOR_FINDER,
+        FOR_VERB
     } kind;
     struct hx_work *work;
     struct hx_call *call;
@@ -27,6 +28,7 @@ struct ticket {
     struct hx_request *request; /* FOR_REQUEST */
     struct hx_session *session; /* FOR_KEPT, FOR_END */
     uint64_t exchange;          /* FOR_KEPT; FOR_FINDER: the finder's ticket */
+    struct hx_verb *verb;       /* FOR_VERB */
     hx_session_found *found;    /* FOR_FINDER */
     void *context;
     enum hx_receipt receipt;
@@ -300,6 +302,17 @@ void hx_store_submit_find_session(struct hx_gateway *gateway, struct hx_store_re
     submit(gateway, request);
 }
 
+void hx_store_submit_for_verb(struct hx_gateway *gateway, struct hx_verb *verb,
+                              struct hx_store_request *request)
+{
+    struct ticket *ticket = hx_new(struct ticket);
+    hx_list_append(&gateway->tickets, &ticket->node);
+    ticket->kind = FOR_VERB;
+    ticket->verb = verb;
+    request->context = ticket;
+    submit(gateway, request);
+}
+
 void hx_store_forget_session(struct hx_session *session)
 {
     hx_list_for_each (node, &session->gateway->tickets) {
@@ -382,6 +395,9 @@ void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done
         return;
     case FOR_END:
         hx_session_forgotten(copy.session, done);
+        return;
+    case FOR_VERB:
+        hx_verb_taken(copy.verb, done);
         return;
     case FOR_FINDER:
         give_to_finder(&copy, done);

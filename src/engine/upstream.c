@@ -57,7 +57,9 @@ static int rewrite_answer(struct hx_link *link, const struct hx_request *request
     }
     if (msg->kind == HX_RPC_RESULT && request->kind == HX_REQUEST_TOOLS_LIST) {
         hx_tools_learn(link, msg->result);
-        struct hx_rewrite_tools change = {request->raw_id, hx_tools_want_key, link};
+        struct hx_rewrite_own_tool own[HX_OWN_TOOLS_MAX];
+        struct hx_rewrite_tools change = {request->raw_id, hx_tools_want_key, link, own,
+                                          hx_own_tools(link->server, own)};
         return hx_rewrite_tools_result(&link->gateway->rewrite, msg->raw, &change, line);
     }
     return hx_rewrite_id(msg, request->raw_id, line);

@@ -44,6 +44,10 @@ struct hx_neighbourhood_ops {
                   const struct hx_id *operation);
     /* Tells those who watch `operation` here that it changed. */
     void (*changed)(struct hx_neighbourhood *neighbours, const struct hx_id *operation);
+    /* Tells `who` that `operation` changed, whether he watches it or works on it. NULL: he finds
+     * out for himself. */
+    void (*tell)(struct hx_neighbourhood *neighbours, const struct hx_id *who,
+                 const struct hx_id *operation);
 };
 
 struct hx_neighbourhood {

@@ -80,10 +80,17 @@ int hx_rewrite_initialize_result(struct hx_rewrite *rewrite, struct hx_span mess
 
 /* Response to tools/list: another id, and for each tool that `wants_key` names a property at the
  * (one-step) pointer `property` in its inputSchema, unless one of that name exists. */
+struct hx_rewrite_own_tool {
+    struct hx_span name;
+    struct hx_span json; /* raw: the element of `tools` */
+};
 struct hx_rewrite_tools {
     struct hx_span id;
     bool (*wants_key)(void *context, struct hx_span tool_name, struct hx_span *ret_property);
     void *context;
+    /* Added to the last page of the list, but for those whose name stands on that page. */
+    const struct hx_rewrite_own_tool *own;
+    size_t own_count;
 };
 int hx_rewrite_tools_result(struct hx_rewrite *rewrite, struct hx_span message,
                             const struct hx_rewrite_tools *change,

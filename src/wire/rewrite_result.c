@@ -86,6 +86,31 @@ static int add_key_property(struct hx_splice *splice, uint32_t tool, struct hx_s
     return hx_splice_add(splice, schema, properties_name, copy);
 }
 
+static bool is_listed(const struct hx_json_tape *tape, uint32_t tools, struct hx_span name)
+{
+    for (uint32_t tool = hx_json_first(tape, tools); tool != HX_JSON_NONE;
+         tool = hx_json_next(tape, tools, tool)) {
+        uint32_t listed = hx_json_member(tape, tool, HX_SPAN_LIT("name"));
+        if (listed != HX_JSON_NONE && hx_json_is_text(tape, listed, name))
+            return true;
+    }
+    return false;
+}
+
+static int add_own(struct hx_splice *splice, uint32_t result, uint32_t tools,
+                   const struct hx_rewrite_tools *change)
+{
+    const struct hx_json_tape *tape = splice->tape;
+    uint32_t next = hx_json_member_of(tape, result, HX_SPAN_LIT("nextCursor"), HX_JSON_STRING);
+    int rc = 0;
+    if (tools == HX_JSON_NONE || next != HX_JSON_NONE)
+        return 0;
+    for (size_t i = 0; rc == 0 && i < change->own_count; i++)
+        if (!is_listed(tape, tools, change->own[i].name))
+            rc = hx_splice_append(splice, tools, change->own[i].json);
+    return rc;
+}
+
 int hx_rewrite_tools_result(struct hx_rewrite *rewrite, struct hx_span message,
                             const struct hx_rewrite_tools *change, struct hx_buf *out)
 {
@@ -107,6 +132,8 @@ int hx_rewrite_tools_result(struct hx_rewrite *rewrite, struct hx_span message,
             change->wants_key(change->context, name.text, &property))
             rc = add_key_property(&splice, tool, property);
     }
+    if (rc == 0)
+        rc = add_own(&splice, result, tools, change);
     return hx_rewrite_end(rewrite, &splice, rc, out);
 }
 

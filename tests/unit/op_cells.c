@@ -101,7 +101,7 @@ static dimension_set verb_set(enum hx_op_state state, enum hx_event_type event)
         return call_set(state) | D_BIT(SUCCESSOR) | D_BIT(IS_ERROR) | D_BIT(TOOL) |
                D_BIT(TOMBSTONE) | D_BIT(NEEDS_APPROVAL) | D_BIT(APPROVED) | D_BIT(FROM_GAP);
     case HX_EV_CANCEL:
-        return D_BIT(OPERATOR) | D_BIT(GONE) |
+        return D_BIT(OPERATOR) | D_BIT(GONE) | (state == HX_OP_ABSENT ? D_BIT(FROM_GAP) : 0) |
                (state == HX_OP_RUNNING ? unsent_set | D_BIT(EARLIER) : 0);
     case HX_EV_HUMAN_DUE:
         return D_BIT(SUPERSEDED) | D_BIT(NEEDS_HUMAN);

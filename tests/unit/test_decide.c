@@ -259,6 +259,96 @@ static void a_cancel_before_the_call_leaves_a_tombstone(void **state)
     assert_null(hx_memory_ledger_row(ledger, 1));
 }
 
+/* INV-8: what a restored copy lacks may have run, so "cancelled" would be a promise about it. */
+static void a_cancel_from_the_gap_of_a_copy_is_in_doubt(void **state)
+{
+    (void)state;
+    struct hx_record wanted = named();
+    struct hx_decider by = decider();
+    struct hx_decision decision = {.type = HX_EV_CANCEL};
+    struct hx_wall now = present.wall;
+    hx_memory_ledger_set_gap(ledger, (struct hx_gap){.from = {now.ms - 1000},
+                                                     .to = {now.ms - 500},
+                                                     .until = {now.ms + 1000000}});
+    assert_int_equal(hx_decide_cancel(&by, &wanted, &decision, &verdict), 0);
+    assert_int_equal(verdict.answer, HX_ANSWER_CANCEL_IN_DOUBT);
+    assert_null(verdict.found);
+    assert_null(hx_memory_ledger_row(ledger, 0));
+}
+
+static void a_cancel_of_a_key_too_old_promises_nothing(void **state)
+{
+    (void)state;
+    struct hx_record wanted = named();
+    struct hx_decider by = decider();
+    struct hx_decision decision = {.type = HX_EV_CANCEL};
+    wanted.first_sent = (struct hx_wall){present.wall.ms - 1000};
+    hx_memory_ledger_set_low_water(ledger, present.wall);
+    assert_int_equal(hx_decide_cancel(&by, &wanted, &decision, &verdict), 0);
+    assert_int_equal(verdict.answer, HX_ANSWER_KEY_EXPIRED);
+    assert_null(hx_memory_ledger_row(ledger, 0));
+}
+
+/* Evidence from outside settles what is unknown, once, and says nothing of what others run. */
+static void evidence_settles_what_is_unknown(void **state)
+{
+    (void)state;
+    struct hx_record record = unknown_record();
+    insert(&record);
+    struct hx_decision decision = {.type = HX_EV_EVIDENCE,
+                                   .outcome = kit_outcome("{\"content\":[]}")};
+    assert_int_equal(decide(decision), 0);
+    assert_int_equal(verdict.answer, HX_ANSWER_DONE);
+    assert_int_equal(verdict.found->record.state, HX_OP_SUCCEEDED);
+    assert_int_equal(verdict.found->record.reason, HX_REASON_EVIDENCE);
+    assert_int_equal(decide(decision), 0);
+    assert_int_equal(verdict.answer, HX_ANSWER_NOT_APPLIED);
+    decision.outcome = kit_outcome("{\"content\":[1]}");
+    assert_int_equal(decide(decision), 0);
+    assert_true(verdict.found->record.is_disputed);
+    assert_int_equal(verdict.found->record.state, HX_OP_SUCCEEDED);
+}
+
+static void evidence_waits_for_whoever_runs_it(void **state)
+{
+    (void)state;
+    struct hx_record record = sent_record(HX_CLASS_OPAQUE);
+    insert(&record);
+    struct hx_decision decision = {.type = HX_EV_EVIDENCE,
+                                   .outcome = kit_outcome("{\"content\":[]}")};
+    assert_int_equal(decide(decision), 0);
+    assert_int_equal(verdict.answer, HX_ANSWER_NOT_APPLIED);
+    assert_int_equal(verdict.found->record.state, HX_OP_RUNNING);
+}
+
+static void strangers_see_nothing(void **state)
+{
+    (void)state;
+    struct hx_record record = unknown_record();
+    insert(&record);
+    struct hx_record other = record;
+    other.principal = HX_SPAN_LIT("somebody else");
+    struct hx_record wanted = record;
+    struct hx_decider by = decider();
+    struct hx_decision decision = {.type = HX_EV_CANCEL};
+    const struct hx_decision_target targets[] = {{.id = record.id, .owner = &other},
+                                                 {.wanted = &wanted, .owner = &other}};
+    for (size_t i = 0; i < 2; i++) {
+        struct hx_deciding *deciding = hx_deciding_new(&by, &targets[i], &decision, &verdict);
+        struct hx_store_request *request;
+        while ((request = hx_deciding_next(deciding)) != NULL) {
+            assert_int_equal(hx_store_call(operator_store, request), 0);
+            hx_deciding_take(deciding, request);
+        }
+        hx_deciding_free(deciding);
+        assert_null(verdict.found);
+        assert_int_equal(verdict.is_absent, i == 0);
+        if (i == 1)
+            assert_int_equal(verdict.answer, HX_ANSWER_KEY_CONFLICT);
+        hx_verdict_fini(&verdict);
+    }
+}
+
 static void a_cancel_by_key_finds_the_call(void **state)
 {
     (void)state;
@@ -485,6 +575,11 @@ int main(void)
         TEST(a_cancel_is_certain_only_before_the_first_byte),
         TEST(a_cancel_of_what_was_sent_is_in_doubt),
         TEST(a_cancel_before_the_call_leaves_a_tombstone),
+        TEST(a_cancel_from_the_gap_of_a_copy_is_in_doubt),
+        TEST(a_cancel_of_a_key_too_old_promises_nothing),
+        TEST(evidence_settles_what_is_unknown),
+        TEST(evidence_waits_for_whoever_runs_it),
+        TEST(strangers_see_nothing),
         TEST(a_cancel_by_key_finds_the_call),
         TEST(an_approval_runs_nothing_here),
         TEST(a_denial_is_final),

@@ -68,6 +68,10 @@ static void time_is_the_older_of_the_two(void **state)
         {v4, 0, 0, false},
         {foreign, 77, 77, false},
         {HX_SPAN_LIT("order-7"), 77, 77, false},
+        {HX_SPAN_LIT(HX_KEY_ISSUED_PREFIX "01890a5d-ac96-774b-bcce-b302099a8057-00ff"), 0,
+         inside_ms, true},
+        {HX_SPAN_LIT(HX_KEY_ISSUED_PREFIX "01890a5d-ac96-774b-bcce-b302099a8057"), 77, 77, false},
+        {HX_SPAN_LIT("HXK-01890a5d-ac96-774b-bcce-b302099a8057-00ff"), 77, 77, false},
         {HX_SPAN_LIT("00000000-0000-7000-8000-000000000001"), 77, 77, false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -224,6 +224,47 @@ static bool wants_key(void *context, struct hx_span tool_name, struct hx_span *r
     return !hx_span_eq(tool_name, HX_SPAN_LIT("read"));
 }
 
+static bool wants_no_key(void *context, struct hx_span tool_name, struct hx_span *ret_property)
+{
+    (void)context;
+    (void)tool_name;
+    (void)ret_property;
+    return false;
+}
+
+/* Only at the end of the whole list, and never beside one of that name. */
+static void own_tools_end_the_list(void **state)
+{
+    const struct hx_rewrite_own_tool own[] = {
+        {HX_SPAN_LIT("ours"), HX_SPAN_LIT("{\"name\":\"ours\"}")},
+        {HX_SPAN_LIT("taken"), HX_SPAN_LIT("{\"name\":\"taken\",\"by\":\"us\"}")},
+        {HX_SPAN_LIT("more"), HX_SPAN_LIT("{\"name\":\"more\"}")},
+    };
+    struct hx_rewrite_tools change = {.wants_key = wants_no_key, .own = own, .own_count = 3};
+    const struct {
+        const char *before, *after;
+    } cases[] = {
+        {"{\"id\":1,\"result\":{\"tools\":[{\"name\":\"t\\u0061ken\"}]}}",
+         "{\"id\":1,\"result\":{\"tools\":[{\"name\":\"t\\u0061ken\"},{\"name\":\"ours\"},"
+         "{\"name\":\"more\"}]}}"},
+        {"{\"id\":1,\"result\":{\"tools\":[],\"x\":1}}",
+         "{\"id\":1,\"result\":{\"tools\":[{\"name\":\"ours\"},"
+         "{\"name\":\"taken\",\"by\":\"us\"},{\"name\":\"more\"}],\"x\":1}}"},
+        {"{\"id\":1,\"result\":{\"tools\":[],\"nextCursor\":\"2\"}}",
+         "{\"id\":1,\"result\":{\"tools\":[],\"nextCursor\":\"2\"}}"},
+        {"{\"id\":1,\"result\":{}}", "{\"id\":1,\"result\":{}}"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        hx_buf_reset(&out);
+        assert_int_equal(
+            hx_rewrite_tools_result(&rewrite, hx_span_cstr(cases[i].before), &change, &out), 0);
+        (void)hx_buf_append_char(&out, '\0');
+        assert_string_equal(out.data, cases[i].after);
+    }
+    hx_buf_reset(&out);
+}
+
 static void write_tools_get_a_key(void **state)
 {
     struct hx_rewrite_tools change = {.wants_key = wants_key, .context = (void *)(uintptr_t) "key"};
@@ -433,6 +474,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_changed_is_named),
         cmocka_unit_test(progress_and_cancel),
         cmocka_unit_test(tasks_for_calls_are_withheld),
+        cmocka_unit_test(own_tools_end_the_list),
         cmocka_unit_test(write_tools_get_a_key),
         cmocka_unit_test(results_get_envelope_and_note),
         cmocka_unit_test(long_contents_take_a_note),

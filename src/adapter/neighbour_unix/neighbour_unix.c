@@ -272,6 +272,13 @@ static void changed(struct hx_neighbourhood *port, const struct hx_id *operation
     }
 }
 
+static void tell(struct hx_neighbourhood *port, const struct hx_id *who,
+                 const struct hx_id *operation)
+{
+    /* He may be gone, or looks for himself. */
+    (void)!say(neighbours_of(port), HX_NEIGHBOUR_SAYS_CHANGED, who, operation, 0, false);
+}
+
 /* --- the socket --- */
 
 static void heard(struct neighbours *all, const struct hx_neighbour_message *message)
@@ -317,6 +324,7 @@ static const struct hx_neighbourhood_ops neighbourhood_ops = {
     .reply = reply,
     .watch = watch,
     .changed = changed,
+    .tell = tell,
 };
 
 struct hx_neighbourhood *hx_neighbour_unix_new(struct hx_loop *loop, struct hx_list *inbox,

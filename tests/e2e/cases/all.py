@@ -30,4 +30,5 @@ from . import (  # noqa: F401
     self_check,
     serve,
     settings,
+    verbs,
 )
