@@ -3,6 +3,13 @@
 
 #include "base/assert.h"
 
+static enum hx_task_use task_use(const struct hx_tool_settings *values)
+{
+    if (values->tasks == HX_CHOICE_tasks_NEVER)
+        return HX_TASK_USE_NEVER;
+    return values->tasks == HX_CHOICE_tasks_OFFERED ? HX_TASK_USE_OFFERED : HX_TASK_USE_REQUIRED;
+}
+
 static void set_effect_key(const struct hx_key_place *place, struct hx_tool_rules *rules)
 {
     switch (place->kind) {
@@ -88,6 +95,7 @@ void hx_rules_for_tool(const struct hx_settings *settings, struct hx_arena *aren
         .inject_key = hx_span_cstr(values.inject_key),
         .result_max = (uint64_t)values.result_max,
         .cancel_timeout_ms = values.cancel_timeout,
+        .task_use = task_use(&values),
     };
     set_effect_key(&values.effect_key, &rules);
     set_no_effect(&values.no_effect_errors, arena, &rules);

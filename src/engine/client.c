@@ -220,9 +220,13 @@ static void cancel_call(struct hx_session *session, const struct hx_rpc_msg *msg
             is_timeout);
     hx_request_leave(request);
     bool is_last = work != NULL && hx_list_is_empty(&work->calls);
-    if (!is_forwarded || !is_last || !hx_work_has_attempt(work) || work->route == NULL)
+    if (!is_forwarded || !is_last || !hx_work_has_attempt(work))
         return;
-    forward_cancel(session, msg, work->route);
+    bool is_task = hx_task_cancel(work);
+    if (!is_task && work->route == NULL)
+        return;
+    if (!is_task)
+        forward_cancel(session, msg, work->route);
     work->is_cancel_forwarded = true;
     hx_timer_arm(&gateway->timers, &work->cancel,
                  hx_mono_after(gateway->now.mono, work->tool->rules.cancel_timeout_ms));

@@ -140,11 +140,14 @@ static int write_request(struct hx_work *work, const struct hx_route *route, str
     bool has_place = !hx_span_is_absent(rules->effect_key_argument) ||
                      !hx_span_is_absent(rules->effect_key_meta) ||
                      !hx_span_is_absent(rules->effect_key_header) || rules->is_effect_key_param;
+    /* A day, since nobody knows when its caller comes back. */
+    const struct hx_span task = HX_SPAN_LIT("{\"ttl\":86400000}");
     struct hx_rewrite_call change = {
         .id = hx_span_cstr(id),
         .drop_hapax_meta = true,
         .drop_param_key = true,
         .drop_task = true,
+        .task = hx_task_is_wanted(route->link, work->tool) ? task : HX_SPAN_NONE,
         .drop_argument = rules->inject_key,
     };
     if (wants_progress(work))
@@ -237,6 +240,7 @@ void hx_work_send_now(struct hx_work *work)
     work->search = HX_SEARCH_NONE;
     work->is_inner = link->has_operations;
     work->has_polled = false;
+    hx_task_forget(work);
     if (!hx_work_put_on_wire(work, link)) {
         hx_tell(gateway, HX_TELL_ERROR, "request_unwritable", "tool=%s", work->tool->name);
         hx_work_event(work, HX_EV_NOT_SENT);
@@ -357,9 +361,16 @@ static void note_cancel(struct hx_work *work)
 void hx_work_cancel_upstream(struct hx_work *work)
 {
     struct hx_gateway *gateway = work->gateway;
-    bool may_forward = work->tool->rules.contract.cancel_upstream != HX_CANCEL_UPSTREAM_NEVER &&
-                       work->route != NULL;
+    bool may_forward = work->tool->rules.contract.cancel_upstream != HX_CANCEL_UPSTREAM_NEVER;
     if (!may_forward || work->is_cancel_forwarded)
+        return;
+    bool is_task = hx_task_cancel(work);
+    if (!is_task && work->route == NULL)
+        return;
+    work->is_cancel_forwarded = true;
+    hx_timer_arm(&gateway->timers, &work->cancel,
+                 hx_mono_after(gateway->now.mono, work->tool->rules.cancel_timeout_ms));
+    if (is_task)
         return;
     struct hx_buf line, params;
     char id[24];
@@ -372,9 +383,6 @@ void hx_work_cancel_upstream(struct hx_work *work)
         hx_link_send(work->route->link, &line, 0);
     hx_buf_fini(&line);
     hx_buf_fini(&params);
-    work->is_cancel_forwarded = true;
-    hx_timer_arm(&gateway->timers, &work->cancel,
-                 hx_mono_after(gateway->now.mono, work->tool->rules.cancel_timeout_ms));
 }
 
 /* They wait for what the search brings, but no longer than a joined caller would. */

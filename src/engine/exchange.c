@@ -86,7 +86,8 @@ void hx_exchange_answer_lost(struct hx_link *link, const struct hx_peer_event *e
     struct hx_route_end end = hx_route_take(route);
     bool is_unreadable = event->loss == HX_PEER_LOSS_UNREADABLE;
     /* The transport has tried by itself to take the stream up, as long as there was one. */
-    if (end.work != NULL && !hx_ladder_is_climbed(end.work) && event->loss != HX_PEER_LOSS_STOPPED)
+    if (end.work != NULL && end.kind != HX_ROUTE_TASK && !hx_ladder_is_climbed(end.work) &&
+        event->loss != HX_PEER_LOSS_STOPPED)
         end.work->search = HX_SEARCH_OVER;
     if (end.kind == HX_ROUTE_HANDSHAKE)
         greeting_failed(link);

@@ -2,8 +2,8 @@
 /*
  * The recovery ladder of an operation whose outcome is unknown, as far as it needs no contract: a
  * durable handle of the upstream's. That is a stream which can be taken up again, by this process
- * or by one after the one that died, or a gateway of our kind which can be asked. The request is
- * never sent again for it, so whatever it brings is evidence and nothing else.
+ * or by one after the one that died, or a task or a gateway of our kind which can be asked about.
+ * The request is never sent again for it, so whatever it brings is evidence and nothing else.
  *
  *     LADDER ──► is there a handle? ──► a link for it ──► listen, or ask ──► late evidence
  *                     │ no                 │ none            │ nothing
@@ -63,6 +63,7 @@ void hx_ladder_over(struct hx_work *work)
 void hx_ladder_leave(struct hx_work *work)
 {
     hx_probe_end(work);
+    hx_task_forget(work);
     struct hx_route *route = work->route;
     if (work->search == HX_SEARCH_LOOKING || work->search == HX_SEARCH_STARTING)
         work->search = HX_SEARCH_OVER;
@@ -107,18 +108,19 @@ static void listen_to(struct hx_work *work)
 
 void hx_ladder_go_on(struct hx_work *work)
 {
-    if (!hx_span_eq(work->handle, inner_handle)) {
+    bool is_task = hx_task_is_handle(work->handle);
+    if (!is_task && !hx_span_eq(work->handle, inner_handle)) {
         listen_to(work);
         return;
     }
     work->search = HX_SEARCH_ASKING;
-    if (hx_inner_ask(work))
-        note_step(work, "inner gateway asked");
+    if (is_task ? hx_task_follow(work, work->handle) : hx_inner_ask(work))
+        note_step(work, is_task ? "task asked about" : "inner gateway asked");
     else
         hx_ladder_over(work);
 }
 
-/* An inner gateway is asked over a link on which somebody speaks: it knows us by that. */
+/* Whoever is asked knows us by the link on which somebody speaks. */
 static struct hx_link *link_to_ask(const struct hx_work *work, const struct hx_server *server)
 {
     struct hx_list *first = hx_list_first(&work->calls);
@@ -134,9 +136,10 @@ void hx_ladder_found(struct hx_work *work, struct hx_store_request *done)
         return; /* an attempt has begun in the meantime, over a link of its own */
     if (is_wanted && done->result == HX_STORE_DONE) {
         work->handle = hx_work_keep_span(work, done->resume.text);
-        link = hx_span_eq(work->handle, inner_handle) ? link_to_ask(work, server)
-               : server->options.is_remote            ? hx_link_listener(server)
-                                                      : NULL;
+        bool is_asked = hx_span_eq(work->handle, inner_handle) || hx_task_is_handle(work->handle);
+        link = is_asked                    ? link_to_ask(work, server)
+               : server->options.is_remote ? hx_link_listener(server)
+                                           : NULL;
     }
     if (link == NULL) {
         hx_ladder_over(work);
@@ -168,4 +171,9 @@ void hx_ladder_keep_inner(struct hx_work *work)
 void hx_ladder_keep_point(struct hx_work *work, struct hx_span text)
 {
     hx_store_submit_quiet(work->gateway, make_put(work, work->op.durable.attempt.number, text));
+}
+
+void hx_ladder_keep_task(struct hx_work *work, struct hx_span handle)
+{
+    hx_store_submit_for_work(work, make_put(work, work->op.durable.attempt.number, handle));
 }

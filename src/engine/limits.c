@@ -65,6 +65,11 @@ static void on_inner_poll(struct hx_timer *timer)
     hx_inner_poll(hx_container_of(timer, struct hx_work, inner_poll));
 }
 
+static void on_task(struct hx_timer *timer)
+{
+    hx_task_due(hx_container_of(timer, struct hx_work, task.poll));
+}
+
 void hx_work_heard(struct hx_work *work)
 {
     struct hx_gateway *gateway = work->gateway;
@@ -82,4 +87,5 @@ void hx_work_set_timers(struct hx_work *work)
     work->poll.fire = on_poll;
     work->inner_poll.fire = on_inner_poll;
     work->probe.fire = on_probe;
+    work->task.poll.fire = on_task;
 }

@@ -315,7 +315,8 @@ struct hx_request *hx_link_about(struct hx_link *link)
 static void on_resume_point(struct hx_link *link, const struct hx_peer_event *event)
 {
     const struct hx_route *route = hx_route_find(link, event->tag);
-    if (route != NULL && route->work != NULL)
+    /* A question about it has a stream too, which is no handle. */
+    if (route != NULL && route->work != NULL && route->kind == HX_ROUTE_WORK)
         hx_ladder_keep_point(route->work, hx_buf_span(&event->line));
 }
 

@@ -34,6 +34,7 @@ struct hx_hint {
     struct hx_tool *tool;
     enum hx_mcp_hint read_only;
     enum hx_mcp_hint idempotent;
+    enum hx_mcp_task_support task_support;
 };
 
 struct hx_server {
@@ -67,6 +68,7 @@ enum hx_route_kind {
     HX_ROUTE_WORK,
     HX_ROUTE_QUERY, /* about an operation, to a gateway of our kind */
     HX_ROUTE_PROBE, /* of a tool that looks whether it happened */
+    HX_ROUTE_TASK,  /* about a task that the server made of a call */
     HX_ROUTE_HANDSHAKE,
     HX_ROUTE_QUIET
 };
@@ -112,6 +114,7 @@ struct hx_link {
     bool must_greet;      /* also the first process: no client will */
     uint64_t speaking;    /* the request on whose exchange the message in hand came; 0 = none */
     bool has_operations;  /* the server is a gateway of our kind */
+    bool has_task_calls;  /* it runs calls as tasks, in the way of 2025-11-25 */
     bool has_answer;      /* and it is the answer to that request */
     uint32_t server_asks; /* of a person, on behalf of the server: clocks stand still */
 
@@ -249,6 +252,8 @@ void hx_upstream_failed_request(struct hx_link *link, struct hx_request *request
 
 /* outcome.c: what its tools answer. The route ends; takes the content of `line` when it is kept. */
 void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line);
+/* The same of an answer that came for the attempt in hand on another route. */
+void hx_outcome_answer(struct hx_work *work, const struct hx_rpc_msg *msg, struct hx_buf *line);
 /* Its answer by another way than that of its attempt. Takes the content of `line`. */
 void hx_outcome_evidence(struct hx_work *work, struct hx_span bytes, bool is_error,
                          struct hx_buf *line);
@@ -264,6 +269,8 @@ struct hx_tool *hx_tool_called(struct hx_server *server, struct hx_span name);
 /* By a name that the server or the ledger knows. */
 struct hx_tool *hx_tool_get(struct hx_server *server, struct hx_span name);
 enum hx_tool_class hx_tool_class_of(const struct hx_link *link, const struct hx_tool *tool);
+enum hx_mcp_task_support hx_tool_task_support(const struct hx_link *link,
+                                              const struct hx_tool *tool);
 /* What the server said of its tools may not hold any more. */
 void hx_tools_forget_hints(struct hx_link *link);
 void hx_tools_learn(struct hx_link *link, struct hx_span result);

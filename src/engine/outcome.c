@@ -116,11 +116,22 @@ void hx_outcome_reconstructed(struct hx_work *work, struct hx_buf *result)
 
 void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line)
 {
-    struct hx_gateway *gateway = route->link->gateway;
-    enum { URL_ELICITATION_REQUIRED = -32042 };
+    struct hx_link *link = route->link;
+    uint64_t request = route->id;
     struct hx_work *work = hx_route_take(route).work;
     if (work == NULL)
         return;
+    struct hx_mcp_call_result result = {0};
+    if (msg->kind == HX_RPC_RESULT)
+        result = hx_mcp_call_result_read(&link->gateway->tape, msg);
+    if (!result.is_task || !hx_task_accepted(work, link, result.task, request))
+        hx_outcome_answer(work, msg, line);
+}
+
+void hx_outcome_answer(struct hx_work *work, const struct hx_rpc_msg *msg, struct hx_buf *line)
+{
+    struct hx_gateway *gateway = work->gateway;
+    enum { URL_ELICITATION_REQUIRED = -32042 };
     struct hx_mcp_error error = {0};
     struct hx_mcp_call_result result = {0};
     struct hx_span text = msg->result;
@@ -142,7 +153,7 @@ void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struc
         return;
     }
     if (result.is_task) {
-        /* Accepted is not done. Until task handles are followed, that is all we know. */
+        /* Accepted is not done, and nobody can follow it. */
         hx_work_lost(work, HX_REASON_UNREADABLE_REPLY, false);
         return;
     }

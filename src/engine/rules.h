@@ -42,6 +42,13 @@ struct hx_probe {
     struct hx_span result; /* pointer to what is told as the result; absent = the whole answer */
 };
 
+/* When a call is sent as a task, to a server that has them. */
+enum hx_task_use {
+    HX_TASK_USE_REQUIRED, /* where the tool cannot be called otherwise */
+    HX_TASK_USE_OFFERED,  /* also where it may */
+    HX_TASK_USE_NEVER
+};
+
 enum { HX_RULE_HEADER_NAME_MAX = 64 };
 
 /* What holds for one tool. */
@@ -61,6 +68,7 @@ struct hx_tool_rules {
     enum hx_comparison approval_comparison;
     struct hx_span approval_value;
     struct hx_probe probe;
+    enum hx_task_use task_use;
     struct hx_canon_ignore ignore;
     const struct hx_no_effect_rule *no_effect;
     size_t no_effect_count;

@@ -407,6 +407,8 @@ void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done
         copy.work->writes_open--;
         if (done->kind == HX_STORE_RESUME_GET)
             hx_ladder_found(copy.work, done);
+        else if (done->kind == HX_STORE_RESUME_PUT)
+            hx_task_kept(copy.work);
         else if (done->kind == HX_STORE_FIND)
             hx_work_found(copy.work, done);
         else

@@ -35,6 +35,13 @@ static struct hx_hint *find_hint(const struct hx_link *link, const struct hx_too
     return node ? hx_container_of(node, struct hx_hint, node) : NULL;
 }
 
+enum hx_mcp_task_support hx_tool_task_support(const struct hx_link *link,
+                                              const struct hx_tool *tool)
+{
+    const struct hx_hint *hint = find_hint(link, tool);
+    return hint != NULL ? hint->task_support : HX_MCP_TASK_FORBIDDEN;
+}
+
 enum hx_tool_class hx_rules_class(const struct hx_tool_rules *rules, enum hx_hints believed,
                                   enum hx_mcp_hint read_only, enum hx_mcp_hint idempotent)
 {
@@ -50,8 +57,11 @@ enum hx_tool_class hx_rules_class(const struct hx_tool_rules *rules, enum hx_hin
 enum hx_tool_class hx_tool_class_of(const struct hx_link *link, const struct hx_tool *tool)
 {
     const struct hx_hint *hint = find_hint(link, tool);
-    return hx_rules_class(&tool->rules, link->server->options.hints,
-                          hint != NULL ? hint->read_only : HX_MCP_HINT_ABSENT,
+    enum hx_mcp_hint read_only = hint != NULL ? hint->read_only : HX_MCP_HINT_ABSENT;
+    /* What passes through is not followed, and a task must be. */
+    if (hx_task_is_wanted(link, tool))
+        read_only = HX_MCP_HINT_ABSENT;
+    return hx_rules_class(&tool->rules, link->server->options.hints, read_only,
                           hint != NULL ? hint->idempotent : HX_MCP_HINT_ABSENT);
 }
 
@@ -84,6 +94,7 @@ void hx_tools_learn(struct hx_link *link, struct hx_span result)
         }
         hint->read_only = listed.read_only;
         hint->idempotent = listed.idempotent;
+        hint->task_support = listed.task_support;
     }
 }
 

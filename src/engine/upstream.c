@@ -37,6 +37,8 @@ void hx_link_learn_server(struct hx_link *link, const struct hx_rpc_msg *msg,
                                       &gateway->arena, ret_result) < 0)
         *ret_result = (struct hx_mcp_initialize_result){0};
     link->has_operations = ret_result->has_operations_extension;
+    link->has_task_calls =
+        ret_result->has_task_calls && hx_mcp_facts(ret_result->revision)->has_core_tasks;
 }
 
 static void learn_server(struct hx_session *session, const struct hx_rpc_msg *msg)
@@ -120,6 +122,9 @@ static void take_answer(struct hx_link *link, const struct hx_rpc_msg *msg, stru
     case HX_ROUTE_PROBE:
         hx_probe_answered(route, msg);
         return;
+    case HX_ROUTE_TASK:
+        hx_task_answered(route, msg, line);
+        return;
     case HX_ROUTE_HANDSHAKE:
         hx_route_free(route);
         hx_link_greeted(link, msg);
@@ -146,8 +151,9 @@ static void fan_out_progress(struct hx_work *work, const struct hx_rpc_msg *msg)
     }
 }
 
-/* Tokens that we minted read "hx-SECRET-ID" with the id of the route. */
-static struct hx_route *route_of_token(struct hx_link *link, const struct hx_rpc_id *token)
+/* Tokens that we minted read "hx-SECRET-ID" with the id of the route. A task's outlives its route.
+ */
+static struct hx_work *work_of_token(struct hx_link *link, const struct hx_rpc_id *token)
 {
     char prefix[32];
     int len = snprintf(prefix, sizeof(prefix), "\"hx-%s-", link->gateway->token_secret);
@@ -156,7 +162,10 @@ static struct hx_route *route_of_token(struct hx_link *link, const struct hx_rpc
         return NULL;
     struct hx_rpc_id id = {.type = HX_RPC_ID_INTEGER,
                            .raw = hx_span(token->raw.ptr + len, token->raw.len - (size_t)len - 1)};
-    return hx_route_find_rpc(link, &id);
+    const struct hx_route *route = hx_route_find_rpc(link, &id);
+    if (route != NULL)
+        return route->kind == HX_ROUTE_WORK ? route->work : NULL;
+    return hx_task_find(link, id.raw);
 }
 
 /* Also a token of an earlier gateway, which minted them under another secret. */
@@ -205,10 +214,10 @@ static void pass_to_caller(struct hx_link *link, struct hx_span raw)
 static void take_progress(struct hx_link *link, const struct hx_rpc_msg *msg)
 {
     struct hx_rpc_id token = hx_mcp_progress_token(&link->gateway->tape, msg);
-    struct hx_route *route = route_of_token(link, &token);
-    if (route != NULL && route->kind == HX_ROUTE_WORK && route->work != NULL) {
-        hx_work_heard(route->work);
-        fan_out_progress(route->work, msg);
+    struct hx_work *work = work_of_token(link, &token);
+    if (work != NULL) {
+        hx_work_heard(work);
+        fan_out_progress(work, msg);
     } else if (!is_our_token(&token)) {
         pass_to_caller(link, msg->raw);
     }

@@ -147,6 +147,7 @@ static void disarm_all(struct hx_work *work)
     hx_timer_disarm(timers, &work->poll);
     hx_timer_disarm(timers, &work->inner_poll);
     hx_timer_disarm(timers, &work->probe);
+    hx_timer_disarm(timers, &work->task.poll);
 }
 
 static void free_deferred(struct hx_work *work)

@@ -23,6 +23,18 @@ struct hx_reply {
     struct hx_buf line;
 };
 
+/* The task that the server made of the attempt. */
+struct hx_task {
+    struct hx_span id;       /* raw; absent = there is none */
+    struct hx_timer poll;    /* when it may be asked about again */
+    int64_t poll_ms;         /* as often */
+    uint64_t progress_route; /* whose token its progress carries */
+    bool is_status_asked;    /* the question in hand is for its state, not for its result */
+    bool has_ended;
+    bool has_failed;
+    bool was_refused; /* its result was asked for in vain */
+};
+
 #define HX_WORK_MAGIC 0x776f726bu
 
 /* How far the search for a lost outcome has come. */
@@ -31,7 +43,7 @@ enum hx_search {
     HX_SEARCH_LOOKING,   /* for a resume point */
     HX_SEARCH_STARTING,  /* of the link that will listen */
     HX_SEARCH_LISTENING, /* on the stream: `route` is for it */
-    HX_SEARCH_ASKING,    /* an inner gateway: `route` is for it */
+    HX_SEARCH_ASKING,    /* an inner gateway, or about a task: `route` is for it */
     HX_SEARCH_PROBING,   /* by a tool that looks, now and then: `route` is for it */
     HX_SEARCH_OVER
 };
@@ -71,6 +83,7 @@ struct hx_work {
     bool is_inner;         /* the attempt went to a gateway of our kind, under the effect key */
     bool has_polled;       /* which has said that it is not over */
     bool was_called_again; /* an inner gateway recognised the key */
+    struct hx_task task;
 
     enum hx_search search;
     struct hx_span handle; /* what is searched by */
@@ -142,6 +155,27 @@ void hx_inner_poll(struct hx_work *work);
 bool hx_inner_ask(struct hx_work *work);
 void hx_inner_answered(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line);
 
+/* task.c: calls that the server runs as tasks. */
+bool hx_task_is_wanted(const struct hx_link *link, const struct hx_tool *tool);
+/* The server has made a task of the attempt in hand, in answer to `request`; false: it cannot be
+ * followed. */
+bool hx_task_accepted(struct hx_work *work, struct hx_link *link, struct hx_span task,
+                      uint64_t request);
+/* Its handle is in the ledger, or cannot be put there: that costs a later process the answer, and
+ * this one nothing. */
+void hx_task_kept(struct hx_work *work);
+void hx_task_answered(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line);
+void hx_task_due(struct hx_work *work);
+void hx_task_forget(struct hx_work *work);
+/* False: there is none. */
+bool hx_task_cancel(struct hx_work *work);
+/* Whose progress token this was, once the request that carried it has its answer. */
+struct hx_work *hx_task_find(struct hx_link *link, struct hx_span request_id);
+/* What is kept of it in the ledger, and asking by that after the attempt was lost; false: nobody
+ * can be asked. */
+bool hx_task_is_handle(struct hx_span text);
+bool hx_task_follow(struct hx_work *work, struct hx_span handle);
+
 /* ladder.c: how a lost outcome is searched for. */
 void hx_ladder_begin(struct hx_work *work);
 /* It is under way: whoever waits may get more than "unknown". */
@@ -159,6 +193,8 @@ void hx_ladder_leave(struct hx_work *work);
 void hx_ladder_keep_inner(struct hx_work *work);
 /* From here the answer could be taken up again, should this process die. */
 void hx_ladder_keep_point(struct hx_work *work, struct hx_span text);
+/* A handle that must be there before anything is made of it: then hx_task_kept. */
+void hx_ladder_keep_task(struct hx_work *work, struct hx_span handle);
 
 /* work_ledger.c: what the ledger answers about them. */
 void hx_work_read_again(struct hx_work *work);

@@ -169,11 +169,15 @@ int hx_mcp_initialize_result_read(struct hx_json_tape *tape, struct hx_span resu
 /* A hint has three values: a tool that says nothing is not a tool that says no. */
 enum hx_mcp_hint { HX_MCP_HINT_ABSENT, HX_MCP_HINT_FALSE, HX_MCP_HINT_TRUE };
 
+/* execution.taskSupport of a tool (2025-11-25); absent is FORBIDDEN. */
+enum hx_mcp_task_support { HX_MCP_TASK_FORBIDDEN, HX_MCP_TASK_OPTIONAL, HX_MCP_TASK_REQUIRED };
+
 struct hx_mcp_tool {
     struct hx_span name; /* decoded */
     enum hx_mcp_hint read_only;
     enum hx_mcp_hint idempotent;
     enum hx_mcp_hint destructive;
+    enum hx_mcp_task_support task_support;
     struct hx_span input_schema; /* raw */
     struct hx_span raw;          /* the whole tool */
 };
@@ -217,6 +221,25 @@ struct hx_mcp_call_result {
 };
 struct hx_mcp_call_result hx_mcp_call_result_read(const struct hx_json_tape *tape,
                                                   const struct hx_rpc_msg *msg);
+
+/* A task of 2025-11-25: the "task" object of an acceptance, or the result of tasks/get. One that
+ * waits for input works on, for us: who asks for its result is asked in turn. */
+enum hx_mcp_task_status {
+    HX_MCP_TASK_WORKING,
+    HX_MCP_TASK_COMPLETED,
+    HX_MCP_TASK_FAILED,
+    HX_MCP_TASK_CANCELLED,
+    HX_MCP_TASK_OTHER
+};
+struct hx_mcp_task {
+    struct hx_span id; /* raw string, in the text that was read */
+    enum hx_mcp_task_status status;
+    int64_t poll_ms; /* 0 = not said */
+};
+/* 1: it is none. */
+int hx_mcp_task_read(struct hx_json_tape *tape, struct hx_span object,
+                     const struct hx_json_limits *limits,
+                     struct hx_mcp_task *ret_task) HX_MUST_CHECK;
 
 /* error of a response. */
 struct hx_mcp_error {

@@ -141,6 +141,48 @@ static enum hx_mcp_hint hint(const struct hx_json_tape *tape, uint32_t annotatio
     return value ? HX_MCP_HINT_TRUE : HX_MCP_HINT_FALSE;
 }
 
+int hx_mcp_task_read(struct hx_json_tape *tape, struct hx_span object,
+                     const struct hx_json_limits *limits, struct hx_mcp_task *ret_task)
+{
+    static const struct hx_span names[] = {
+        [HX_MCP_TASK_WORKING] = HX_SPAN_INIT("working"),
+        [HX_MCP_TASK_COMPLETED] = HX_SPAN_INIT("completed"),
+        [HX_MCP_TASK_FAILED] = HX_SPAN_INIT("failed"),
+        [HX_MCP_TASK_CANCELLED] = HX_SPAN_INIT("cancelled"),
+        [HX_MCP_TASK_OTHER] = HX_SPAN_INIT("input_required"),
+    };
+    bool is_read;
+    *ret_task = (struct hx_mcp_task){.status = HX_MCP_TASK_OTHER};
+    int rc = read_all(tape, object, limits, &is_read);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    uint32_t id =
+        is_read ? hx_json_member_of(tape, 0, HX_SPAN_LIT("taskId"), HX_JSON_STRING) : HX_JSON_NONE;
+    if (id == HX_JSON_NONE)
+        return 1;
+    uint32_t status = hx_json_member(tape, 0, HX_SPAN_LIT("status"));
+    ret_task->id = hx_json_raw(tape, id);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (hx_json_is_text(tape, status, names[i]))
+            ret_task->status =
+                i == HX_MCP_TASK_OTHER ? HX_MCP_TASK_WORKING : (enum hx_mcp_task_status)i;
+    }
+    if (!hx_json_int64(tape, hx_json_member(tape, 0, HX_SPAN_LIT("pollInterval")),
+                       &ret_task->poll_ms))
+        ret_task->poll_ms = 0;
+    return 0;
+}
+
+static enum hx_mcp_task_support task_support(const struct hx_json_tape *tape, uint32_t tool)
+{
+    uint32_t execution = hx_json_member_of(tape, tool, HX_SPAN_LIT("execution"), HX_JSON_OBJECT);
+    uint32_t support = hx_json_member(tape, execution, HX_SPAN_LIT("taskSupport"));
+    if (hx_json_is_text(tape, support, HX_SPAN_LIT("required")))
+        return HX_MCP_TASK_REQUIRED;
+    return hx_json_is_text(tape, support, HX_SPAN_LIT("optional")) ? HX_MCP_TASK_OPTIONAL
+                                                                   : HX_MCP_TASK_FORBIDDEN;
+}
+
 int hx_mcp_tools_next(struct hx_mcp_tools *tools, struct hx_arena *arena,
                       struct hx_mcp_tool *ret_tool)
 {
@@ -161,6 +203,7 @@ int hx_mcp_tools_next(struct hx_mcp_tools *tools, struct hx_arena *arena,
             .read_only = hint(tape, annotations, HX_SPAN_LIT("readOnlyHint")),
             .idempotent = hint(tape, annotations, HX_SPAN_LIT("idempotentHint")),
             .destructive = hint(tape, annotations, HX_SPAN_LIT("destructiveHint")),
+            .task_support = task_support(tape, tool),
             .input_schema = hx_json_raw(
                 tape, hx_json_member_of(tape, tool, HX_SPAN_LIT("inputSchema"), HX_JSON_OBJECT)),
             .raw = hx_json_raw(tape, tool),

@@ -48,6 +48,7 @@ struct hx_rewrite_call {
     bool drop_hapax_meta;         /* every _meta member that starts with "dev.hapax/" */
     bool drop_param_key;          /* params.idempotencyKey */
     bool drop_task;               /* params.task */
+    struct hx_span task;          /* raw: in its place; absent = none */
     struct hx_span drop_argument; /* JSON pointer into arguments: an injected or consumed key */
     struct hx_span effect_key;    /* plain text, put wherever the next three say */
     struct hx_span effect_key_argument; /* JSON pointer into arguments; only its last member may be

@@ -160,7 +160,7 @@ static int call_removals(struct hx_splice *splice, const struct hx_rewrite_call 
         rc = hx_splice_unset(splice, 0,
                              (const struct hx_span[]){params_name, HX_SPAN_LIT("idempotencyKey")},
                              2, false);
-    if (rc == 0 && change->drop_task)
+    if (rc == 0 && change->drop_task && hx_span_is_absent(change->task))
         rc = hx_splice_unset(splice, 0, (const struct hx_span[]){params_name, HX_SPAN_LIT("task")},
                              2, false);
     if (rc == 0 && change->drop_argument.len > 0)
@@ -183,6 +183,9 @@ int hx_rewrite_call(struct hx_rewrite *rewrite, struct hx_span message,
         rc = hx_rewrite_set(
             &splice, (const struct hx_span[]){params_name, meta_name, HX_SPAN_LIT("progressToken")},
             3, change->progress_token);
+    if (rc == 0)
+        rc = hx_rewrite_set(&splice, (const struct hx_span[]){params_name, HX_SPAN_LIT("task")}, 2,
+                            change->task);
     if (rc == 0 && !hx_span_is_absent(change->effect_key))
         rc = set_effect_key(rewrite, &splice, change);
     return hx_rewrite_end(rewrite, &splice, rc, out);

@@ -217,7 +217,8 @@ static void tools_with_their_hints(void **state)
             HX_SPAN_LIT("{\"tools\":[{\"name\":\"a\",\"inputSchema\":{ \"type\":\"object\" },"
                         "\"annotations\":{\"readOnlyHint\":true,\"idempotentHint\":false,"
                         "\"destructiveHint\":\"yes\"}},7,{\"name\":3},{\"inputSchema\":{}},"
-                        "{\"name\":\"get_or_create\"}],\"nextCursor\":\"\"}"),
+                        "{\"name\":\"get_or_create\",\"execution\":{\"taskSupport\":"
+                        "\"required\"}}],\"nextCursor\":\"\"}"),
             &limits, &arena, &tools),
         0);
     assert_true(tools.has_more);
@@ -227,10 +228,12 @@ static void tools_with_their_hints(void **state)
     assert_int_equal(tool.read_only, HX_MCP_HINT_TRUE);
     assert_int_equal(tool.idempotent, HX_MCP_HINT_FALSE);
     assert_int_equal(tool.destructive, HX_MCP_HINT_ABSENT);
+    assert_int_equal(tool.task_support, HX_MCP_TASK_FORBIDDEN);
     assert_span_equal(tool.input_schema, "{ \"type\":\"object\" }");
     assert_int_equal(hx_mcp_tools_next(&tools, &arena, &tool), 1);
     assert_span_equal(tool.name, "get_or_create");
     assert_int_equal(tool.read_only, HX_MCP_HINT_ABSENT);
+    assert_int_equal(tool.task_support, HX_MCP_TASK_REQUIRED);
     assert_span_equal(tool.input_schema, NULL);
     assert_int_equal(hx_mcp_tools_next(&tools, &arena, &tool), 0);
     assert_int_equal(hx_mcp_tools_read(&scratch, HX_SPAN_LIT("{\"tools\":{},\"nextCursor\":null}"),
@@ -268,6 +271,42 @@ static void cancels_and_progress(void **state)
     struct hx_rpc_id token = hx_mcp_progress_token(&tape, &msg);
     assert_int_equal(token.type, HX_RPC_ID_INTEGER);
     assert_span_equal(token.raw, "0");
+}
+
+static void tasks(void **state)
+{
+    static const struct {
+        const char *text;
+        int rc;
+        const char *id;
+        enum hx_mcp_task_status status;
+        int64_t poll_ms;
+    } cases[] = {
+        {"{\"taskId\":\"t\",\"status\":\"working\"}", 0, "\"t\"", HX_MCP_TASK_WORKING, 0},
+        {"{\"taskId\":\"\\u0074\",\"status\":\"input_required\",\"pollInterval\":5}", 0,
+         "\"\\u0074\"", HX_MCP_TASK_WORKING, 5},
+        {"{\"taskId\":\"\",\"status\":\"completed\",\"pollInterval\":\"5\"}", 0, "\"\"",
+         HX_MCP_TASK_COMPLETED, 0},
+        {"{\"taskId\":\"t\",\"status\":\"failed\",\"pollInterval\":1.5}", 0, "\"t\"",
+         HX_MCP_TASK_FAILED, 0},
+        {"{\"taskId\":\"t\",\"status\":\"cancelled\"}", 0, "\"t\"", HX_MCP_TASK_CANCELLED, 0},
+        {"{\"taskId\":\"t\",\"status\":\"done\"}", 0, "\"t\"", HX_MCP_TASK_OTHER, 0},
+        {"{\"taskId\":\"t\"}", 0, "\"t\"", HX_MCP_TASK_OTHER, 0},
+        {"{\"taskId\":7,\"status\":\"working\"}", 1, NULL, HX_MCP_TASK_OTHER, 0},
+        {"{}", 1, NULL, HX_MCP_TASK_OTHER, 0},
+        {"[]", 1, NULL, HX_MCP_TASK_OTHER, 0},
+        {"{", 1, NULL, HX_MCP_TASK_OTHER, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hx_mcp_task task;
+        assert_int_equal(hx_mcp_task_read(&scratch, hx_span_cstr(cases[i].text), &limits, &task),
+                         cases[i].rc);
+        if (cases[i].rc == 0)
+            assert_span_equal(task.id, cases[i].id);
+        assert_int_equal(task.status, cases[i].status);
+        assert_int_equal(task.poll_ms, cases[i].poll_ms);
+    }
 }
 
 static void results_and_errors(void **state)
@@ -366,6 +405,7 @@ int main(void)
         cmocka_unit_test(capabilities_of_servers),
         cmocka_unit_test(tools_with_their_hints),
         cmocka_unit_test(cancels_and_progress),
+        cmocka_unit_test(tasks),
         cmocka_unit_test(results_and_errors),
         cmocka_unit_test(refused_memory_is_survived),
     };

@@ -30,5 +30,6 @@ from . import (  # noqa: F401
     self_check,
     serve,
     settings,
+    tasks,
     verbs,
 )
