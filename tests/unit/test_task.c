@@ -441,6 +441,9 @@ static void test_the_next_process_goes_on(void **state)
     (void)state;
     world_init(&world);
     accepted(&world);
+    /* The stream on which we ask is not the one that the call was made on. */
+    from_server(&world, HX_PEER_RESUME_POINT, world.tag, "a stream");
+    turn(&world);
     end(&world);
     begin(&world);
     says(&world, PAY("3", "pay"));
