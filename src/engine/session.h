@@ -241,8 +241,8 @@ struct hx_request *hx_request_new(struct hx_session *session, enum hx_request_ki
                                   const struct hx_rpc_msg *msg, struct hx_buf *line,
                                   struct hx_batch *batch);
 void hx_request_free(struct hx_request *request);
-/* Oldest first: over HTTP some clients number everything alike, and their answers cannot be mixed up
- * there (decision 0066). */
+/* Oldest first: over HTTP some clients number everything alike, and their answers cannot be mixed
+ * up there (decision 0066). */
 struct hx_request *hx_request_find(struct hx_session *session, const struct hx_rpc_id *id);
 struct hx_request *hx_request_find_next(const struct hx_request *request);
 /* Nobody waits for it any more; what it began goes on. Frees it. */

@@ -444,6 +444,7 @@ static void test_the_next_process_goes_on(void **state)
     /* The stream on which we ask is not the one that the call was made on. */
     from_server(&world, HX_PEER_RESUME_POINT, world.tag, "a stream");
     turn(&world);
+    waits(&world, 100);
     end(&world);
     begin(&world);
     says(&world, PAY("3", "pay"));
