@@ -30,7 +30,8 @@ bool hx_store_kind_writes(enum hx_store_kind kind)
     return kind == HX_STORE_INSERT || kind == HX_STORE_UPDATE || kind == HX_STORE_MARK ||
            kind == HX_STORE_TOUCH || kind == HX_STORE_NOTE || kind == HX_STORE_SESSION_PUT ||
            kind == HX_STORE_SESSION_TOUCH || kind == HX_STORE_SESSION_END ||
-           kind == HX_STORE_STREAM_PUT || kind == HX_STORE_RESUME_PUT;
+           kind == HX_STORE_STREAM_PUT || kind == HX_STORE_RESUME_PUT ||
+           kind == HX_STORE_OUTBOX_CLAIM || kind == HX_STORE_OUTBOX_MARK;
 }
 
 bool hx_store_kind_is_synced(enum hx_store_kind kind)
@@ -110,6 +111,10 @@ static void forget_got(struct hx_store_request *request)
     } else if (request->kind == HX_STORE_RESUME_GET) {
         request->resume.attempt = 0;
         request->resume.text = HX_SPAN_NONE;
+    } else if (request->kind == HX_STORE_OUTBOX_DUE) {
+        request->outbox.events = NULL;
+        request->outbox.event_count = 0;
+        request->outbox.pending = request->outbox.parked = 0;
     }
 }
 

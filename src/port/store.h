@@ -35,6 +35,7 @@
 
 #include "base/arena.h"
 #include "base/list.h"
+#include "core/outbox.h"
 #include "core/record.h"
 #include "core/restored.h"
 
@@ -101,7 +102,24 @@ enum hx_store_kind {
     HX_STORE_RESUME_PUT,
     /* Reads the newest resume point of operation `resume.op` into `resume`, whichever attempt it is
      * of; STALE = none. */
-    HX_STORE_RESUME_GET
+    HX_STORE_RESUME_GET,
+
+    /* The outbox. A ledger keeps one from the moment on at which a process that is set up for it
+     * opened the ledger, and from then on every process on it, however that one is set up, writes
+     * the events of a transition (core/outbox.h) in the commit of the transition (INV-16). These
+     * use `outbox` of the union. */
+
+    /* This process wants to be the one that publishes: DONE when it is now, STALE while another one
+     * that lives is. Not synced: the dead publish nothing. */
+    HX_STORE_OUTBOX_CLAIM,
+    /* Reads into `outbox.events` at most `outbox.limit` pending events whose time has come, oldest
+     * first: of each operation only the oldest that is neither delivered nor dropped, so that none
+     * overtakes another. With `outbox.must_count` also the counts. */
+    HX_STORE_OUTBOX_DUE,
+    /* Notes what came of a try: of the event `outbox.event.number` its place, tries, not_before,
+     * tried and error. STALE = it is over already. Not synced: what a crash of the host forgets is
+     * published once more, under the same id. */
+    HX_STORE_OUTBOX_MARK
 };
 
 enum hx_store_result { HX_STORE_DONE, HX_STORE_STALE, HX_STORE_NOT_DONE };
@@ -148,7 +166,7 @@ struct hx_store_touch {
     bool set_told_pending;
     bool set_cancel_requested;
     bool set_acknowledged;
-    bool set_needs_human;
+    bool set_needs_human;  /* without an event: what is to be announced is an UPDATE */
     bool cool;             /* the row can no longer be adopted: leave the twin index. Without
                               effect on a row that is not final */
     bool warm;             /* an answer was taken back: into the twin index again */
@@ -190,6 +208,42 @@ struct hx_store_resume {
     struct hx_span text;
 };
 
+/* One event of the outbox, as it was at its transition. */
+struct hx_store_event {
+    int64_t number; /* rises with every event of the ledger */
+    struct hx_id id;
+    struct hx_id op;
+    struct hx_span server;
+    struct hx_span tool;
+    enum hx_outbox_kind kind;
+    enum hx_op_state state;
+    enum hx_reason reason;
+    uint32_t attempt;
+    struct hx_wall at;      /* of the transition */
+    struct hx_wall created; /* of the operation */
+    struct hx_wall settled; /* 0 = not yet */
+
+    enum hx_outbox_place place;
+    uint32_t tries;
+    struct hx_wall not_before;
+    struct hx_wall tried; /* 0 = never */
+    struct hx_span error; /* of the newest try; absent = none */
+};
+
+enum { HX_STORE_OUTBOX_DUE_MAX = 256, HX_STORE_OUTBOX_ERROR_MAX = 512 };
+
+struct hx_store_outbox {
+    uint32_t limit;              /* DUE, in; at most HX_STORE_OUTBOX_DUE_MAX */
+    bool must_count;             /* DUE, in */
+    struct hx_store_event event; /* MARK, in */
+    /* DUE, out. */
+    struct hx_store_event *events;
+    uint32_t event_count;
+    uint64_t pending;
+    uint64_t parked;
+    struct hx_id ledger; /* its instance */
+};
+
 struct hx_store_request {
     struct hx_list node;
     enum hx_store_kind kind;
@@ -221,6 +275,7 @@ struct hx_store_request {
         struct hx_store_session session;
         struct hx_store_stream stream;
         struct hx_store_resume resume;
+        struct hx_store_outbox outbox;
     };
 
     /* Out. */

@@ -124,15 +124,57 @@ static void check_kept(struct world *world, struct hx_store *store)
     }
 }
 
+/* What format 3 brought: an event for each of those operations, of which one was delivered. */
+static void check_events(struct hx_store *store)
+{
+    static const enum hx_outbox_kind kinds[] = {HX_OUTBOX_UNKNOWN, HX_OUTBOX_SUCCEEDED,
+                                                HX_OUTBOX_UNKNOWN};
+    struct hx_store_request *request = hx_store_request_new(HX_STORE_OUTBOX_DUE, NULL);
+    request->outbox.limit = 9;
+    world_run(store, request);
+    assert_int_equal(request->outbox.event_count, FIXED_COUNT - 1);
+    for (unsigned i = 0; i < FIXED_COUNT - 1; i++) {
+        const struct hx_store_event *event = &request->outbox.events[i];
+        struct hx_id op;
+        memset(&op, 0x10 + (int)i + 1, sizeof(op));
+        assert_int_equal(event->number, i + 2);
+        assert_int_equal(event->kind, kinds[i]);
+        assert_memory_equal(&event->op, &op, sizeof(op));
+        assert_true(hx_span_eq_cstr(event->server, "bank"));
+        assert_true(hx_span_eq_cstr(event->tool, "charge"));
+        assert_int_equal(event->attempt, 3);
+        assert_int_equal(event->tries, i == 0 ? 2 : 0);
+        assert_true(i != 0 || hx_span_eq_cstr(event->error, "no answer"));
+    }
+    hx_store_request_free(request);
+}
+
+static void put_events(struct hx_store *store)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct hx_store_request *request = hx_store_request_new(HX_STORE_OUTBOX_MARK, NULL);
+        request->outbox.event = (struct hx_store_event){
+            .number = i + 1,
+            .place = i == 0 ? HX_OUTBOX_DELIVERED : HX_OUTBOX_PENDING,
+            .tries = i + 1,
+            .tried.ms = 1795980000000,
+            .error = i == 0 ? HX_SPAN_NONE : HX_SPAN_LIT("no answer"),
+        };
+        assert_kept(world_run(store, request), HX_STORE_DONE);
+    }
+}
+
 static void write_fixture(const char *path)
 {
     struct world *world = world_new(WORLD_SQLITE);
+    world->options.keeps_outbox = true;
     struct hx_store *store = world_open(world, 0);
     for (unsigned i = 0; i < FIXED_COUNT; i++) {
         struct hx_record record = fixed_record(world, i);
         assert_kept(world_insert(store, &record), HX_STORE_DONE);
     }
     put_kept(world, store);
+    put_events(store);
     world_close(world, 0);
     copy_file(world->path, path);
     world_free(world);
@@ -167,12 +209,12 @@ static void assert_verifies(struct world *world, unsigned rows)
     assert_int_equal(report.problems, 0);
     assert_int_equal(report.rows, rows);
     assert_int_equal(hx_inspect_facts(inspect, &facts), 0);
-    assert_int_equal(facts.schema_version, 2);
+    assert_int_equal(facts.schema_version, 3);
     hx_inspect_close(inspect);
 }
 
 /* Reads everything in the fixture, and works on. */
-static void read_version(const char *fixture, bool has_kept)
+static void read_version(const char *fixture, bool has_kept, bool has_events)
 {
     struct world *world = world_new(WORLD_SQLITE);
     copy_file(fixture, world->path);
@@ -180,6 +222,8 @@ static void read_version(const char *fixture, bool has_kept)
     check_rows(world, store);
     if (has_kept)
         check_kept(world, store);
+    if (has_events)
+        check_events(store);
     struct hx_record fresh = world_record(world, 0, 100);
     assert_kept(world_insert(store, &fresh), HX_STORE_DONE);
     put_kept(world, store);
@@ -191,15 +235,20 @@ static void read_version(const char *fixture, bool has_kept)
 
 static void version_1_is_read(void **state)
 {
-    read_version(HX_FIXTURES "/version-1.db", false);
+    read_version(HX_FIXTURES "/version-1.db", false, false);
 }
 
 static void version_2_is_read(void **state)
 {
+    read_version(HX_FIXTURES "/version-2.db", true, false);
+}
+
+static void version_3_is_read(void **state)
+{
     const char *wanted = getenv("HAPAX_WRITE_FIXTURE");
     if (wanted != NULL)
         write_fixture(wanted);
-    read_version(HX_FIXTURES "/version-2.db", true);
+    read_version(HX_FIXTURES "/version-3.db", true, true);
 }
 
 /* `hapax ops` may be the first that meets an older ledger. */
@@ -315,6 +364,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(version_1_is_read),
         cmocka_unit_test(version_2_is_read),
+        cmocka_unit_test(version_3_is_read),
         cmocka_unit_test(an_inspection_brings_it_up_to_date),
         cmocka_unit_test(a_failing_disk_leaves_it_as_it_was),
         cmocka_unit_test(an_older_process_goes_on_beside_us),

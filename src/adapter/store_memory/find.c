@@ -35,7 +35,7 @@ int64_t hx_memory_twin_newest(struct hx_memory_ledger *ledger, const struct hx_d
     return 0;
 }
 
-static bool is_open(const struct hx_memory_ledger *ledger, const struct hx_id *owner)
+bool hx_memory_is_open(const struct hx_memory_ledger *ledger, const struct hx_id *owner)
 {
     hx_list_for_each (at, &ledger->stores) {
         if (hx_id_eq(&hx_container_of(at, struct hx_memory_store, node)->owner, owner))
@@ -53,14 +53,14 @@ static enum hx_owner_fact owner_fact(struct hx_memory_store *store, const struct
         return HX_OWNER_MINE;
     if (!hx_boot_eq(&record->owner_boot, boot))
         return HX_OWNER_DEAD;
-    return is_open(store->ledger, &record->owner) ? HX_OWNER_ALIVE : HX_OWNER_DEAD;
+    return hx_memory_is_open(store->ledger, &record->owner) ? HX_OWNER_ALIVE : HX_OWNER_DEAD;
 }
 
 static bool is_transport_gone(const struct hx_memory_ledger *ledger, const char *name)
 {
     struct hx_id owner;
     if (hx_id_parse(hx_span_cstr(name), &owner))
-        return !is_open(ledger, &owner);
+        return !hx_memory_is_open(ledger, &owner);
     hx_list_for_each (at, &ledger->transports_gone) {
         if (strcmp(hx_container_of(at, struct hx_memory_transport, node)->name, name) == 0)
             return true;

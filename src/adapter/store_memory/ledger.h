@@ -50,6 +50,10 @@ struct hx_memory_transport {
     char name[HX_TRANSPORT_NAME_MAX];
 };
 
+struct hx_memory_event {
+    struct hx_store_event event; /* its spans are owned */
+};
+
 struct hx_memory_ledger {
     struct hx_clock *clock;
     struct hx_memory_row *rows; /* rowid = index + 1 */
@@ -70,6 +74,11 @@ struct hx_memory_ledger {
     struct hx_wall low_water;
     struct hx_gap gap;
     const char *refusal;
+    bool keeps_outbox;
+    struct hx_memory_event *events; /* by number - 1 */
+    size_t event_count;
+    size_t event_capacity;
+    struct hx_id publisher;
 };
 
 struct hx_memory_store {
@@ -107,6 +116,14 @@ void hx_memory_find(struct hx_memory_store *store, struct hx_store_request *requ
 void hx_memory_spool_apply(struct hx_memory_ledger *ledger, const struct hx_id *owner);
 void hx_memory_synced(struct hx_memory_ledger *ledger);
 void hx_memory_row_fini(struct hx_memory_row *row);
+
+/* In the commit of a transition: its events. */
+void hx_memory_announce(struct hx_memory_ledger *ledger, const struct hx_outbox_view *before,
+                        const struct hx_memory_row *row);
+void hx_memory_run_outbox(struct hx_memory_store *store, struct hx_store_request *request);
+void hx_memory_events_fini(struct hx_memory_ledger *ledger);
+/* Is it the token of a store that is open? */
+bool hx_memory_is_open(const struct hx_memory_ledger *ledger, const struct hx_id *owner);
 
 /* Runs a request about a session, stream or resume point. */
 void hx_memory_run_kept(struct hx_memory_store *store, struct hx_store_request *request);

@@ -94,6 +94,8 @@ static void insert_row(struct hx_memory_ledger *ledger, const struct hx_record *
     own->key = span_own(record->key);
     own->arguments = span_own(record->arguments);
     own_outcome(&own->outcome);
+    const struct hx_outbox_view nothing = {.state = HX_OP_ABSENT};
+    hx_memory_announce(ledger, &nothing, row);
 }
 
 static uint32_t max_u32(uint32_t a, uint32_t b)
@@ -147,7 +149,9 @@ static void update_row(struct hx_memory_ledger *ledger, struct hx_memory_row *ro
         row->claim_epoch = ledger->epoch;
     if (next.state == HX_OP_EXPIRED || !hx_op_state_is_final(next.state))
         row->is_hot = next.state != HX_OP_EXPIRED;
+    const struct hx_outbox_view was = hx_outbox_view_of(&before);
     row->record = next;
+    hx_memory_announce(ledger, &was, row);
 }
 
 static void run_insert(struct hx_memory_store *store, struct hx_store_request *request)
@@ -381,6 +385,11 @@ void hx_memory_run(struct hx_memory_store *store, struct hx_store_request *reque
     case HX_STORE_RESUME_PUT:
     case HX_STORE_RESUME_GET:
         hx_memory_run_kept(store, request);
+        return;
+    case HX_STORE_OUTBOX_CLAIM:
+    case HX_STORE_OUTBOX_DUE:
+    case HX_STORE_OUTBOX_MARK:
+        hx_memory_run_outbox(store, request);
         return;
     }
 }

@@ -227,6 +227,7 @@ struct hx_memory_ledger *hx_memory_ledger_free(struct hx_memory_ledger *ledger)
         hx_free(hx_container_of(node, struct hx_memory_transport, node));
     for (size_t i = 0; i < ledger->row_count; i++)
         hx_memory_row_fini(&ledger->rows[i]);
+    hx_memory_events_fini(ledger);
     hx_free(ledger->rows);
     return hx_free(ledger);
 }

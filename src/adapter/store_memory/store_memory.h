@@ -57,6 +57,12 @@ void hx_memory_ledger_set_gap(struct hx_memory_ledger *ledger, struct hx_gap gap
 /* NULL = guarded calls may be taken. Borrows `sentence`. */
 void hx_memory_ledger_set_refusal(struct hx_memory_ledger *ledger, const char *sentence);
 
+/* From now on transitions are announced. */
+void hx_memory_ledger_keep_outbox(struct hx_memory_ledger *ledger);
+/* Every event in order, for checks: returns NULL past the end. Borrowed until the next flush. */
+const struct hx_store_event *hx_memory_ledger_event(const struct hx_memory_ledger *ledger,
+                                                    size_t index);
+
 /* Every row in order of creation, for checks: returns NULL past the end. Borrowed until the next
  * flush of any store. */
 const struct hx_record *hx_memory_ledger_row(const struct hx_memory_ledger *ledger, size_t index);

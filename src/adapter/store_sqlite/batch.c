@@ -6,6 +6,7 @@
 #include "adapter/store_sqlite/blob.h"
 #include "adapter/store_sqlite/find.h"
 #include "adapter/store_sqlite/kept.h"
+#include "adapter/store_sqlite/outbox.h"
 #include "adapter/store_sqlite/request.h"
 #include "adapter/store_sqlite/retention.h"
 #include "base/crash.h"
@@ -73,6 +74,10 @@ static enum attempt attempt_batch(struct hx_batcher *batcher, struct hx_list *ba
     batcher->is_proved = false;
     if (hx_ledger_begin(ledger, kind) != 0)
         return ATTEMPT_NOT_BEGUN;
+    if (kind == HX_TXN_SYNCED && !ledger->is_restored_copy && hx_outbox_ensure(ledger) < 0) {
+        hx_ledger_rollback(ledger);
+        return ATTEMPT_FAILED;
+    }
     hx_list_for_each (at, batch) {
         int rc = hx_request_run(ledger, request_of(at), &batcher->aftermath);
         if (rc == 0)

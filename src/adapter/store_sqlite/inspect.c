@@ -317,6 +317,7 @@ int hx_inspect_facts(struct hx_inspect *inspect, struct hx_inspect_facts *ret_fa
         .low_water = ledger->meta.low_water,
         .gap = ledger->meta.gap,
         .is_restored_copy = ledger->is_restored_copy,
+        .outbox_since = ledger->meta.outbox_since,
     };
     rc = read_io_error(inspect, ret_facts);
     if (rc == 0)

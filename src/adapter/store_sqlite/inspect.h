@@ -100,12 +100,47 @@ struct hx_inspect_facts {
     struct hx_wall io_error_at; /* 0 = none since the last recover */
     char io_error[256];
     uint64_t counts[HX_OP_STATE_COUNT];
+    struct hx_wall outbox_since; /* 0 = there is no outbox */
 };
 
 /* Counts all rows: slow in a large ledger. */
 int hx_inspect_facts(struct hx_inspect *inspect, struct hx_inspect_facts *ret_facts) HX_MUST_CHECK;
 /* As it was found when the inspection was opened. */
 bool hx_inspect_is_restored_copy(const struct hx_inspect *inspect);
+
+/* The outbox. */
+
+struct hx_inspect_outbox {
+    struct hx_wall since; /* 0 = there is none */
+    bool has_publisher;   /* a living process publishes */
+    uint64_t pending;
+    uint64_t parked;
+    struct hx_wall oldest; /* of the pending and parked; 0 = none */
+};
+
+int hx_inspect_outbox(struct hx_inspect *inspect,
+                      struct hx_inspect_outbox *ret_outbox) HX_MUST_CHECK;
+/* Events whose place is in `places` (bits 1 << enum hx_outbox_place), and, unless `op` is NULL, of
+ * that operation; oldest first, at most `limit` (0 = all). Until `visit` returns false. */
+int hx_inspect_events(struct hx_inspect *inspect, unsigned places, const struct hx_id *op,
+                      uint32_t limit,
+                      bool (*visit)(void *context, const struct hx_store_event *event),
+                      void *context) HX_MUST_CHECK;
+/* By a whole id or the last 6 or more digits of one. 1 and the event; 0 none; 2 when it fits
+ * several. */
+int hx_inspect_event(struct hx_inspect *inspect, struct hx_span text, struct hx_arena *arena,
+                     struct hx_store_event *ret_event) HX_MUST_CHECK;
+/* What is parked, or pending, is tried from the beginning; `number` 0 = everything parked. */
+int hx_inspect_events_again(struct hx_inspect *inspect, int64_t number,
+                            uint64_t *ret_count) HX_MUST_CHECK;
+/* It is not delivered any more, and what waits behind it goes on. *ret_count is 0 when it was over
+ * already. */
+int hx_inspect_event_drop(struct hx_inspect *inspect, int64_t number, struct hx_span reason,
+                          uint64_t *ret_count) HX_MUST_CHECK;
+/* From now on nothing is announced; what was not delivered is dropped. HX_E_STORE while a living
+ * process publishes. */
+int hx_inspect_outbox_end(struct hx_inspect *inspect, struct hx_span reason,
+                          uint64_t *ret_count) HX_MUST_CHECK;
 
 struct hx_verify_report {
     uint64_t rows;

@@ -34,6 +34,7 @@ static int read_meta(struct hx_ledger *ledger)
     meta->gap.from.ms = sqlite3_column_int64(stmt, 8);
     meta->gap.to.ms = sqlite3_column_int64(stmt, 9);
     meta->gap.until.ms = sqlite3_column_int64(stmt, 10);
+    meta->outbox_since.ms = sqlite3_column_int64(stmt, 11);
     sqlite3_reset(stmt);
     return ledger->boots.boot(ledger, boot, &meta->aged.boot);
 }

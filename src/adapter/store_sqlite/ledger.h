@@ -47,6 +47,7 @@ struct hx_ledger_meta {
     int64_t age_ms; /* of the ledger: monotonic time summed over boots, at `aged` */
     struct hx_now aged;
     struct hx_gap gap;
+    struct hx_wall outbox_since; /* 0 = transitions are not announced */
 };
 
 enum hx_ledger_txn { HX_TXN_NONE, HX_TXN_READ, HX_TXN_LAZY, HX_TXN_SYNCED };

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "adapter/store_sqlite/ledger.h"
+#include "adapter/store_sqlite/outbox.h"
 #include "base/alloc.h"
 #include "base/crash.h"
 
@@ -139,7 +140,7 @@ static int connect(struct hx_ledger *ledger)
     hx_assert(code == SQLITE_OK);
     sqlite3_wal_autocheckpoint(ledger->db, 0);
     sqlite3_wal_hook(ledger->db, on_commit, ledger);
-    return 0;
+    return HX_TRACE(hx_outbox_connect(ledger));
 }
 
 /* The file may be empty, ours, of a newer version, or anything else. */

@@ -3,6 +3,7 @@
 
 #include "adapter/store_sqlite/find.h"
 #include "adapter/store_sqlite/kept.h"
+#include "adapter/store_sqlite/outbox.h"
 #include "adapter/store_sqlite/retention.h"
 #include "adapter/store_sqlite/rows.h"
 
@@ -143,6 +144,10 @@ int hx_request_run(struct hx_ledger *ledger, struct hx_store_request *request,
     case HX_STORE_RESUME_PUT:
     case HX_STORE_RESUME_GET:
         return HX_TRACE(hx_kept_run(ledger, request));
+    case HX_STORE_OUTBOX_CLAIM:
+    case HX_STORE_OUTBOX_DUE:
+    case HX_STORE_OUTBOX_MARK:
+        return HX_TRACE(hx_outbox_run(ledger, request));
     case HX_STORE_SPOOL:
         break;
     }

@@ -264,6 +264,8 @@ static int sweep_stage(struct hx_sweep *sweep, struct hx_ledger *ledger,
         return HX_TRACE(hx_sweep_sessions(sweep, ledger));
     case HX_SWEEP_STREAMS:
         return HX_TRACE(hx_sweep_streams(sweep, ledger));
+    case HX_SWEEP_EVENTS:
+        return HX_TRACE(hx_sweep_events(sweep, ledger));
     }
     return 0;
 }
@@ -273,7 +275,7 @@ int hx_sweep_step(struct hx_sweep *sweep, struct hx_ledger *ledger, struct hx_af
     int rc = sweep_stage(sweep, ledger, aftermath);
     if (rc != 0)
         return HX_TRACE(rc);
-    bool is_last = sweep->stage == HX_SWEEP_STREAMS;
+    bool is_last = sweep->stage == HX_SWEEP_EVENTS;
     sweep->stage = is_last ? HX_SWEEP_ROWS : (enum hx_sweep_stage)(sweep->stage + 1);
     sweep->after = 0;
     return is_last ? 0 : HX_SWEEP_MORE;

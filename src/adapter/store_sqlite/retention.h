@@ -6,18 +6,18 @@
  * is answered as expired and never runs again. Rows age by the ledger's own clock, which counts
  * monotonic time: a jumping wall clock cannot make one go. Rows that are open, unknown or disputed
  * never go. Streams and resume points go with the payload of their operation, sessions when nobody
- * used them for a while.
+ * used them for a while, events of the outbox some time after they were delivered or dropped.
  */
 #ifndef HX_ADAPTER_STORE_SQLITE_RETENTION_H
 #define HX_ADAPTER_STORE_SQLITE_RETENTION_H
 
 #include "adapter/store_sqlite/rows.h"
 
-enum hx_sweep_stage { HX_SWEEP_ROWS, HX_SWEEP_SESSIONS, HX_SWEEP_STREAMS };
+enum hx_sweep_stage { HX_SWEEP_ROWS, HX_SWEEP_SESSIONS, HX_SWEEP_STREAMS, HX_SWEEP_EVENTS };
 
 struct hx_sweep {
     enum hx_sweep_stage stage;
-    int64_t after; /* row or session up to which this stage has looked */
+    int64_t after; /* row, session or event up to which this stage has looked */
 };
 
 enum { HX_SWEEP_MORE = 1 };
@@ -34,5 +34,6 @@ int hx_retention_take_payload(struct hx_ledger *ledger, int64_t row,
 /* Stages of it. 0 at their end, HX_SWEEP_MORE, or negative. */
 int hx_sweep_sessions(struct hx_sweep *sweep, struct hx_ledger *ledger) HX_MUST_CHECK;
 int hx_sweep_streams(struct hx_sweep *sweep, struct hx_ledger *ledger) HX_MUST_CHECK;
+int hx_sweep_events(struct hx_sweep *sweep, struct hx_ledger *ledger) HX_MUST_CHECK;
 
 #endif

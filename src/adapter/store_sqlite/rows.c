@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "adapter/store_sqlite/blob.h"
+#include "adapter/store_sqlite/outbox.h"
 #include "base/alloc.h"
 #include "base/crash.h"
 
@@ -72,6 +73,13 @@ int hx_row_head(struct hx_ledger *ledger, const struct hx_id *id, struct hx_row_
             memcpy(&ret_head->owner, sqlite3_column_blob(stmt, 8), HX_ID_SIZE);
         if (ret_head->state <= HX_OP_ABSENT || ret_head->state >= HX_OP_STATE_COUNT)
             rc = hx_ledger_raise(ledger, SQLITE_CORRUPT);
+        ret_head->view = (struct hx_outbox_view){
+            .state = ret_head->state,
+            .reason = (enum hx_reason)sqlite3_column_int(stmt, 11),
+            .needs_human = sqlite3_column_int(stmt, 12) != 0,
+            .is_superseded = sqlite3_column_int(stmt, 13) != 0,
+            .is_disputed = sqlite3_column_int(stmt, 14) != 0,
+        };
     }
     sqlite3_reset(stmt);
     return HX_TRACE(rc);
@@ -243,7 +251,8 @@ int hx_row_insert(struct hx_ledger *ledger, const struct hx_record *record, uint
     HX_CRASH_POINT("insert-half");
     if (rc == 0)
         rc = hx_row_history(ledger, row, record, HX_HISTORY_INSERT, HX_OP_ABSENT);
-    return HX_TRACE(rc);
+    const struct hx_outbox_view before = {.state = HX_OP_ABSENT};
+    return rc < 0 ? HX_TRACE(rc) : HX_TRACE(hx_outbox_announce(ledger, row, &before, record));
 }
 
 /* Moves the old outcome out of the way of the new one. */
@@ -298,7 +307,8 @@ int hx_row_update(struct hx_ledger *ledger, const struct hx_row_head *head,
     HX_CRASH_POINT("update-half");
     if (rc == 0)
         rc = hx_row_history(ledger, head->row, record, kind, head->state);
-    return HX_TRACE(rc);
+    return rc < 0 ? HX_TRACE(rc)
+                  : HX_TRACE(hx_outbox_announce(ledger, head->row, &head->view, record));
 }
 
 static int history_line(struct hx_ledger *ledger, int64_t row, const struct hx_record *record,

@@ -45,6 +45,7 @@ struct hx_row_head {
     struct hx_id owner;
     uint64_t claim_epoch;
     int64_t claim_boot;
+    struct hx_outbox_view view; /* as it was: what an update announces is the difference */
 };
 
 /* 1 and the head, 0 when there is no such row, or negative. */

@@ -104,7 +104,24 @@ static const char version_2[] =
     "CREATE TRIGGER op_payload_gone AFTER UPDATE OF arguments_place ON op BEGIN"
     "  DELETE FROM stream WHERE op = old.row; DELETE FROM resume WHERE op = old.row; END;";
 
-static const char *const steps[HX_SCHEMA_VERSION] = {version_1, version_2};
+/* The outbox. A row holds all that its event says, since the operation's row may go before it is
+ * delivered, and names the operation by its id, since a row's number may be given again. An event's
+ * number is never given twice: it tells the order. */
+static const char version_3[] =
+    "ALTER TABLE ledger ADD COLUMN outbox_since INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE ledger ADD COLUMN outbox_publisher BLOB;"
+    "CREATE TABLE outbox("
+    "  number INTEGER PRIMARY KEY AUTOINCREMENT, id BLOB NOT NULL UNIQUE, op BLOB NOT NULL,"
+    "  seq INTEGER NOT NULL, kind INTEGER NOT NULL, at INTEGER NOT NULL,"
+    "  server TEXT, tool TEXT, created INTEGER NOT NULL, state INTEGER NOT NULL,"
+    "  reason INTEGER NOT NULL, attempt INTEGER NOT NULL, settled INTEGER NOT NULL,"
+    "  place INTEGER NOT NULL DEFAULT 0, tries INTEGER NOT NULL DEFAULT 0,"
+    "  not_before INTEGER NOT NULL, tried INTEGER NOT NULL DEFAULT 0, error TEXT,"
+    "  used_age INTEGER NOT NULL);"
+    "CREATE INDEX outbox_open ON outbox(op, number) WHERE place < 2;"
+    "CREATE INDEX outbox_due ON outbox(not_before, number) WHERE place = 0;";
+
+static const char *const steps[HX_SCHEMA_VERSION] = {version_1, version_2, version_3};
 
 const char *hx_schema_step(int from)
 {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "adapter/store_sqlite/batch.h"
+#include "adapter/store_sqlite/outbox.h"
 #include "adapter/store_sqlite/retention.h"
 #include "base/alloc.h"
 
@@ -410,6 +411,8 @@ int hx_store_sqlite_open(const struct hx_store_sqlite_options *options, struct h
     int rc = store->wake_fd < 0 ? HX_RAISE_ERRNO("eventfd") : 0;
     if (rc == 0)
         rc = hx_ledger_open(&store->ledger, options, &store->owner);
+    if (rc == 0)
+        rc = hx_outbox_begin(&store->ledger);
     if (rc == 0)
         rc = hx_batch_settle_dead(&store->batcher, &spools_applied);
     if (rc == 0) {

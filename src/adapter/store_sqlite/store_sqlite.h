@@ -27,6 +27,10 @@ struct hx_store_sqlite_options {
     void *transport_context;
     int64_t lock_wait_ms;    /* before an intent; 0 = 2,000 */
     int64_t session_idle_ms; /* sessions unused for so long go; 0 = 7 days */
+    /* From the opening on the ledger announces its transitions, for every process on it, until a
+     * person ends that. Nothing changes where it does so already. */
+    bool keeps_outbox;
+    int64_t event_keep_ms; /* events that were delivered go after so long; 0 = 7 days */
     bool allow_any_filesystem;
     const char *vfs_name; /* test seam; NULL = the default */
     /* Test seam: so many commits happen, and their answers are lost. NULL = none. */

@@ -192,6 +192,36 @@ static int check_kept(struct verify *verify)
     return HX_TRACE(rc);
 }
 
+/* INV-16, from both sides. History goes with the row, and delivered events go by age, after an hour
+ * at the earliest, so only young lines can be asked for theirs. */
+static int check_events(struct verify *verify)
+{
+    char missing[1024];
+    enum { EVENTS_KEPT_MS = 3600 * 1000 };
+    const struct hx_ledger *ledger = &verify->inspect->ledger;
+    progress(verify, "outbox", 0);
+    int rc =
+        tell_each(verify,
+                  "SELECT number || ' of the outbox tells of a transition that is not in the"
+                  " history' FROM outbox JOIN op ON op.id = outbox.op WHERE op.expired_from = 0"
+                  " AND NOT EXISTS (SELECT 1 FROM history WHERE history.op = op.row AND"
+                  " history.seq = outbox.seq AND history.to_state = outbox.state)",
+                  "Event ");
+    if (rc < 0 || ledger->meta.outbox_since.ms == 0)
+        return HX_TRACE(rc);
+    int64_t young_ms = ledger->now.wall.ms - EVENTS_KEPT_MS;
+    int64_t since_ms = ledger->meta.outbox_since.ms;
+    snprintf(missing, sizeof(missing),
+             "SELECT 'row ' || op || ', line ' || seq || ', has no event' FROM history WHERE at >"
+             " %lld AND from_state <> to_state AND to_state IN (%d, %d, %d, %d, %d) AND kind IN"
+             " (%d, %d, %d) AND NOT EXISTS (SELECT 1 FROM outbox JOIN op ON op.id = outbox.op WHERE"
+             " op.row = history.op AND outbox.seq = history.seq)",
+             (long long)(young_ms > since_ms ? young_ms : since_ms), HX_OP_SUCCEEDED, HX_OP_FAILED,
+             HX_OP_UNKNOWN, HX_OP_CANCELLED, HX_OP_AWAITING_APPROVAL, HX_HISTORY_INSERT,
+             HX_HISTORY_UPDATE, HX_HISTORY_SPOOL);
+    return HX_TRACE(tell_each(verify, missing, "The transition of "));
+}
+
 bool hx_inspect_is_blob_named(struct hx_inspect *inspect, const char *name, int *ret_rc)
 {
     struct hx_id id;
@@ -280,7 +310,7 @@ int hx_inspect_verify(struct hx_inspect *inspect, const struct hx_verify_listene
                       struct hx_verify_report *ret_report)
 {
     static int (*const stages[])(struct verify * verify) = {
-        check_database, check_rows, check_references, check_kept, check_blobs};
+        check_database, check_rows, check_references, check_kept, check_events, check_blobs};
     struct verify verify = {.inspect = inspect, .listener = listener};
     int rc = hx_inspect_begin(inspect);
     if (rc < 0)
