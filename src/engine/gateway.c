@@ -88,6 +88,7 @@ struct hx_gateway *hx_gateway_new(const struct hx_gateway_options *options,
     hx_mint_secret(gateway, gateway->token_secret);
     hx_store_init(gateway);
     hx_sweep_begin(gateway);
+    hx_publish_begin(gateway);
     return gateway;
 }
 
@@ -125,6 +126,7 @@ struct hx_gateway *hx_gateway_free(struct hx_gateway *gateway)
         hx_server_free(hx_container_of(node, struct hx_server, node));
     free_questions(gateway);
     hx_verbs_end(gateway);
+    hx_publish_end(gateway);
     hx_store_end(gateway);
     hx_timers_fini(&gateway->timers);
     hx_hasher_free(gateway->hasher);
@@ -293,6 +295,7 @@ int64_t hx_gateway_turn(struct hx_gateway *gateway)
     for (int round = 0; had_any && round < ROUNDS_MAX; round++) {
         had_any = take_peers(gateway);
         had_any |= take_neighbours(gateway);
+        had_any |= hx_publish_take(gateway);
         store->ops->flush(store);
         struct hx_store_request *done;
         while ((done = store->ops->take_done(store)) != NULL) {
@@ -308,6 +311,7 @@ int64_t hx_gateway_turn(struct hx_gateway *gateway)
     look_at_stirred(gateway);
     free_what_is_over(gateway);
     keep_receipts(gateway);
+    hx_publish_leave(gateway, is_leaving(gateway));
     store->ops->flush(store);
     hx_arena_reset(&gateway->arena);
     /* Operations may put events into an inbox at once, and nothing in the loop would wake us for
@@ -371,7 +375,7 @@ bool hx_gateway_is_done(const struct hx_gateway *gateway)
 {
     return is_leaving(gateway) && gateway->store_open == 0 &&
            (gateway->must_leave || !has_unsaved(gateway)) && hx_list_is_empty(&gateway->lazy) &&
-           !has_clients_waiting(gateway);
+           !has_clients_waiting(gateway) && hx_publish_is_resting(gateway);
 }
 
 bool hx_gateway_is_draining(const struct hx_gateway *gateway)

@@ -25,6 +25,7 @@
 #include "engine/decide.h"
 #include "engine/rules.h"
 #include "port/clock.h"
+#include "port/courier.h"
 #include "port/neighbour.h"
 #include "port/peer.h"
 #include "port/rand.h"
@@ -42,6 +43,7 @@ struct hx_gateway_ports {
     struct hx_list *upstream_inbox;      /* of every upstream that make_upstream returns */
     struct hx_list *downstream_inbox;    /* of every session's downstream */
     struct hx_neighbourhood *neighbours; /* NULL: nobody else on this ledger can be asked */
+    struct hx_courier *courier;          /* NULL: this process publishes no events */
 };
 
 struct hx_gateway *hx_gateway_new(const struct hx_gateway_options *options,
@@ -123,6 +125,18 @@ struct hx_server_health {
     uint64_t noise;      /* lines that were no messages */
 };
 struct hx_server_health hx_server_health(const struct hx_server *server);
+
+/* What this process did about the outbox. */
+struct hx_outbox_counts {
+    bool is_wanted; /* it has a courier */
+    bool is_publisher;
+    uint64_t delivered;
+    uint64_t failed; /* tries that came to nothing */
+    uint64_t parked;
+    uint64_t waiting_pending; /* in the ledger, counted now and then by the one that publishes */
+    uint64_t waiting_parked;
+};
+struct hx_outbox_counts hx_gateway_outbox_counts(const struct hx_gateway *gateway);
 
 uint64_t hx_gateway_counter(const struct hx_gateway *gateway, enum hx_counter counter);
 

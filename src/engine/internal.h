@@ -23,6 +23,7 @@
 #include "engine/call.h"
 #include "engine/gateway.h"
 #include "engine/link.h"
+#include "engine/publish.h"
 #include "engine/session.h"
 #include "engine/timers.h"
 #include "engine/work.h"
@@ -99,6 +100,7 @@ struct hx_gateway {
     int64_t scan_after[2];
     uint32_t probe_count; /* operations that are looked after by probes */
     uint64_t counters[HX_COUNTER_COUNT];
+    struct hx_publisher publisher;
 };
 
 /* store.c: submitting, and where completions go. */
@@ -134,6 +136,9 @@ void hx_store_submit_end(struct hx_session *session, struct hx_store_request *re
 void hx_store_submit_find_session(struct hx_gateway *gateway, struct hx_store_request *request,
                                   hx_session_found *found, void *context, uint64_t ticket);
 void hx_store_forget_session(struct hx_session *session);
+/* About events; see hx_publish_stored. */
+void hx_store_submit_outbox(struct hx_gateway *gateway, struct hx_store_request *request,
+                            void *flight);
 void hx_store_submit_sweep(struct hx_gateway *gateway, struct hx_store_request *request);
 /* Takes a finished request and hands its result on. */
 void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done);

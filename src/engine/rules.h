@@ -99,6 +99,11 @@ struct hx_gateway_options {
     uint32_t waiters_max;       /* per operation, then BUSY */
     uint32_t requests_max;      /* in flight from one client */
     uint64_t request_bytes_max; /* of theirs, in all; one request is always taken */
+    struct {
+        uint32_t in_flight_max; /* events on their way at once */
+        int64_t wait_ms;        /* after the first try that came to nothing; doubled with each */
+        int64_t wait_max_ms;
+    } outbox;           /* of no meaning without a courier */
     uint64_t queue_max; /* bytes waiting for a slow client before we stop reading its server */
 
     /* One event worth telling an operator: a word, and "name=value" pairs ready for a log line.

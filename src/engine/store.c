@@ -20,7 +20,8 @@ struct ticket {
         FOR_KEPT,
         FOR_END,
         FOR_FINDER,
-        FOR_VERB
+        FOR_VERB,
+        FOR_OUTBOX
     } kind;
     struct hx_work *work;
     struct hx_call *call;
@@ -30,7 +31,7 @@ struct ticket {
     uint64_t exchange;          /* FOR_KEPT; FOR_FINDER: the finder's ticket */
     struct hx_verb *verb;       /* FOR_VERB */
     hx_session_found *found;    /* FOR_FINDER */
-    void *context;
+    void *context;              /* FOR_FINDER; FOR_OUTBOX: the event under way, or NULL */
     enum hx_receipt receipt;
     struct ticket *joined; /* FOR_NOTE: the next one whose counts were added to the same request */
     struct ticket *last_joined;
@@ -337,6 +338,16 @@ void hx_store_submit_sweep(struct hx_gateway *gateway, struct hx_store_request *
     submit(gateway, request);
 }
 
+/* Not behind what was put off: none of it is about events. */
+void hx_store_submit_outbox(struct hx_gateway *gateway, struct hx_store_request *request,
+                            void *flight)
+{
+    struct ticket *ticket = request->context;
+    ticket->kind = FOR_OUTBOX;
+    ticket->context = flight;
+    hand_over(gateway, request);
+}
+
 void hx_store_forget_call(struct hx_call *call)
 {
     if (call->ticket == NULL)
@@ -360,6 +371,8 @@ void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done
 {
     hx_assert(gateway->store_open > 0);
     gateway->store_open--;
+    if (done->kind == HX_STORE_INSERT || done->kind == HX_STORE_UPDATE)
+        hx_publish_stir(gateway);
     struct ticket *ticket = done->context;
     struct ticket copy = *ticket;
     if (copy.kind == FOR_QUIET) {
@@ -401,6 +414,10 @@ void hx_store_take_one(struct hx_gateway *gateway, struct hx_store_request *done
         return;
     case FOR_FINDER:
         give_to_finder(&copy, done);
+        return;
+    case FOR_OUTBOX:
+        hx_publish_stored(gateway, done, copy.context);
+        hx_store_request_free(done);
         return;
     case FOR_WORK:
         hx_check(copy.work, HX_WORK_MAGIC);
