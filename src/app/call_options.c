@@ -271,6 +271,9 @@ int hx_call_options_parse(int argc, char **argv, struct hx_call_options *options
         return rc;
     if (words.is_show)
         return HX_OPTIONS_SHOW;
+    if (options->given.outbox_url != NULL)
+        return hx_complain(complaint, "--outbox-url: 'hapax call' announces nothing; the outbox is "
+                                      "for hapax run and hapax serve");
     return options->action == HX_CALL_NEW ? use_new(argc, argv, &words, used, complaint)
                                           : use_open(&words, argc, used, complaint);
 }

@@ -43,8 +43,24 @@ void hx_config_advise_upstream(struct hx_config *config, const struct hx_config_
     }
 }
 
+static void advise_outbox(struct hx_config *config)
+{
+    const struct hx_settings *global = &config->global;
+    const struct hx_mark nowhere = {0, 0};
+    if (global->outbox_url == NULL)
+        return;
+    if (global->outbox_secret_file == NULL)
+        hx_config_warn(config, nowhere,
+                       "outbox_url: events are not signed, so the receiver cannot tell ours from "
+                       "anybody's. Give outbox_secret_file");
+    if (hx_settings_is_outbox_in_clear(global))
+        hx_config_warn(config, nowhere,
+                       "outbox_url: events leave this machine in the clear; use https");
+}
+
 void hx_config_advise(struct hx_config *config)
 {
+    advise_outbox(config);
     for (size_t i = 0; i < config->upstream_count; i++)
         hx_config_advise_upstream(config, &config->upstreams[i]);
 }

@@ -79,6 +79,9 @@ int hx_config_check(struct hx_config *config, struct hx_complaint *complaint)
         rc = check_prefixes(config, &tree);
     if (rc == 0)
         rc = check_tokens(config, &tree);
+    if (rc == 0 && hx_settings_check_outbox(&config->global, &inner) != 0)
+        rc = config->file ? hx_tree_refuse(&tree, nowhere, "%s", inner.text)
+                          : hx_complain(complaint, "%s", inner.text);
     for (size_t i = 0; rc == 0 && i < config->upstream_count; i++) {
         const struct hx_config_upstream *upstream = &config->upstreams[i];
         if (hx_settings_check(&upstream->settings, &inner) != 0 ||

@@ -17,6 +17,7 @@
 
 #include "adapter/neighbour_unix/neighbour_unix.h"
 #include "adapter/stdio_front/stdio_front.h"
+#include "app/announce.h"
 #include "app/commands.h"
 #include "app/config.h"
 #include "app/drain.h"
@@ -40,6 +41,7 @@ struct keeper {
     struct hx_upstream *upstream;
     struct hx_downstream *downstream;
     struct hx_gateway *gateway;
+    struct hx_courier *courier;
     struct hx_drain drain;
     struct hx_list upstream_inbox;
     struct hx_list downstream_inbox;
@@ -102,7 +104,7 @@ static void on_signal(void *arg, int number)
 static struct hx_gateway_options gateway_options(struct keeper *keeper)
 {
     const struct hx_settings *settings = keeper->settings;
-    return (struct hx_gateway_options){
+    struct hx_gateway_options options = {
         .issue_secret = hx_ledger_home_secret(&keeper->home),
         .ops_options = hx_span_cstr(keeper->home.ops_options),
         .ends_with_client = true,
@@ -116,6 +118,8 @@ static struct hx_gateway_options gateway_options(struct keeper *keeper)
         .tell = hx_tell_log,
         .context = keeper,
     };
+    hx_announce_options(settings, &options);
+    return options;
 }
 
 /* One was made at the start, so that what is wrong with it is said at once. */
@@ -160,6 +164,10 @@ static bool make_peers(struct keeper *keeper, const struct hx_keeper_fds *fds)
         fprintf(stderr, "hapax run: %s.\n", hx_fault_last()->text);
         return false;
     }
+    if (hx_announce_open(keeper->loop, keeper->settings, &keeper->courier) < 0) {
+        fprintf(stderr, "hapax run: outbox: %s.\n", hx_fault_last()->text);
+        return false;
+    }
     struct hx_stdio_front_options front = hx_stdio_front_defaults();
     front.in_fd = fds->in_fd;
     front.out_fd = fds->out_fd;
@@ -197,6 +205,7 @@ static void turn_until_done(struct keeper *keeper)
 static void release(struct keeper *keeper)
 {
     hx_gateway_free(keeper->gateway);
+    hx_announce_close(keeper->courier);
     hx_loop_signal_free(keeper->term_watch);
     hx_loop_signal_free(keeper->int_watch);
     hx_loop_signal_free(keeper->hup_watch);
@@ -244,6 +253,7 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
         .upstream_inbox = &keeper->upstream_inbox,
         .downstream_inbox = &keeper->downstream_inbox,
         .neighbours = keeper->home.neighbours,
+        .courier = keeper->courier,
     };
     keeper->gateway = hx_gateway_new(&options, &ports);
     struct hx_server_options server = server_options(keeper);

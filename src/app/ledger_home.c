@@ -24,6 +24,8 @@ int hx_ledger_home_find(struct hx_ledger_home *home, const struct hx_settings *s
                         struct hx_complaint *complaint)
 {
     hx_list_init(&home->neighbour_inbox);
+    home->keeps_outbox = settings->outbox_url != NULL;
+    home->event_keep_ms = settings->outbox_retention;
     if (settings->ledger != NULL)
         snprintf(home->ops_options, sizeof(home->ops_options), "--ledger %s", settings->ledger);
     return hx_ledger_path(settings, home->path, home->transport_dir, complaint);
@@ -38,6 +40,8 @@ static void open_store(struct hx_ledger_home *home, const char *command, int64_t
         .is_transport_gone = is_transport_gone,
         .transport_context = home->transport_dir,
         .session_idle_ms = session_idle_ms,
+        .keeps_outbox = home->keeps_outbox,
+        .event_keep_ms = home->event_keep_ms,
     };
     home->has_ledger = hx_store_sqlite_open(&home->store_options, &home->store) == 0;
     if (home->has_ledger) {

@@ -21,6 +21,8 @@ struct hx_ledger_home {
     struct hx_list neighbour_inbox;
     struct hx_loop_fd *watch;
     bool has_ledger;
+    bool keeps_outbox; /* as the settings want it */
+    int64_t event_keep_ms;
     char path[HX_LEDGER_PATH_MAX];
     char transport_dir[HX_LEDGER_PATH_MAX];
     char secret[HX_ISSUE_SECRET_SIZE]; /* by which keys are handed out */

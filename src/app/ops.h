@@ -47,11 +47,15 @@ static inline bool hx_ops_is_read(const struct hx_ops *ops)
     return ferror(ops->out) == 0;
 }
 
+/* One line on what waits in the outbox, if anything does. */
+void hx_ops_print_outbox(struct hx_ops *ops);
+
 /* Each carries out one command on an open ledger and returns the exit status. */
 int hx_ops_list(struct hx_ops *ops);
 int hx_ops_show(struct hx_ops *ops);
 int hx_ops_watch(struct hx_ops *ops);
 int hx_ops_decide(struct hx_ops *ops);
+int hx_ops_outbox(struct hx_ops *ops);
 int hx_ops_export(struct hx_ops *ops);
 int hx_ops_verify(struct hx_ops *ops);
 int hx_ops_recover(struct hx_ops *ops);

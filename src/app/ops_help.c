@@ -23,6 +23,7 @@ static const char overview[] =
     "  approve    let a call run that waits for a person; deny refuses it\n"
     "\n"
     "Maintain\n"
+    "  outbox     events that wait for their receiver, and what becomes of them\n"
     "  verify     read the whole ledger and check it\n"
     "  recover    take a ledger into use that was restored from a copy\n"
     "\n"
@@ -117,6 +118,22 @@ static const char *const texts[HX_OPS_COMMAND_COUNT] = {
                     "\n"
                     "Example\n"
                     "  hapax ops deny 5d1c2a90 --note 'not our account'\n",
+    [HX_OPS_OUTBOX] =
+        "Usage: hapax ops outbox [OPTION...]\n"
+        "       hapax ops outbox ID\n"
+        "       hapax ops outbox --again ID | --again --parked\n"
+        "       hapax ops outbox --drop ID --note REASON\n"
+        "       hapax ops outbox --end --note REASON\n"
+        "\n"
+        "The events that were not delivered yet (see outbox_url). After 20 tries an event is\n"
+        "parked, and what comes behind it for the same call waits too, so that the order holds.\n"
+        "Try it again when the receiver works, or drop it.\n"
+        "\n"
+        "Examples\n"
+        "  hapax ops outbox --parked\n"
+        "  hapax ops outbox 5d1c2a90              all about one, the last error too\n"
+        "  hapax ops outbox --again --parked\n"
+        "  hapax ops outbox --drop 5d1c2a90 --note 'entered by hand'\n",
     [HX_OPS_EXPORT] =
         "Usage: hapax ops export [OPTION...]\n"
         "\n"

@@ -155,7 +155,7 @@ static void print_summary(const struct hx_ops *ops, const struct group *groups, 
               ops->out);
 }
 
-static int print_table(const struct hx_ops *ops, const struct group *groups, size_t group_count)
+static int print_table(struct hx_ops *ops, const struct group *groups, size_t group_count)
 {
     struct hx_table_options options = hx_table_options_for(stdout);
     bool is_wide = options.columns == 0 || options.columns >= WIDTH_OF_ALL;
@@ -169,6 +169,7 @@ static int print_table(const struct hx_ops *ops, const struct group *groups, siz
     hx_table_free(table);
     print_summary(ops, groups, group_count,
                   ops->options.limit > 0 && shown >= (size_t)ops->options.limit);
+    hx_ops_print_outbox(ops);
     return HX_EXIT_DONE;
 }
 

@@ -11,7 +11,7 @@ static const char *const command_names[HX_OPS_COMMAND_COUNT] = {
     [HX_OPS_LIST] = "list",       [HX_OPS_SHOW] = "show",     [HX_OPS_WATCH] = "watch",
     [HX_OPS_RESOLVE] = "resolve", [HX_OPS_CANCEL] = "cancel", [HX_OPS_APPROVE] = "approve",
     [HX_OPS_DENY] = "deny",       [HX_OPS_EXPORT] = "export", [HX_OPS_VERIFY] = "verify",
-    [HX_OPS_RECOVER] = "recover",
+    [HX_OPS_RECOVER] = "recover", [HX_OPS_OUTBOX] = "outbox",
 };
 
 #define ON(name) (1u << HX_OPS_##name)
@@ -34,6 +34,11 @@ enum option {
     OPTION_KEY,
     OPTION_KEY_SCOPE,
     OPTION_BACKUP,
+    OPTION_ALL,
+    OPTION_AGAIN,
+    OPTION_PARKED,
+    OPTION_DROP,
+    OPTION_END,
     OPTION_LEDGER,
     OPTION_JSON,
     OPTION_HELP,
@@ -62,14 +67,16 @@ static const struct option_row rows[OPTION_COUNT] = {
          "only those that have been unknown for so long that a person must look"},
     [OPTION_SINCE] = {"--since", "TIME", ON(LIST) | ON(EXPORT),
                       "only calls that came since: 2026-11-29T03:00:00Z, or 2h for two hours ago"},
-    [OPTION_LIMIT] = {"--limit", "N", ON(LIST), "at most so many, the newest; 0 = all [50]"},
+    [OPTION_LIMIT] = {"--limit", "N", ON(LIST) | ON(OUTBOX),
+                      "at most so many, the newest; 0 = all [50]"},
     [OPTION_ARGUMENTS] = {"--arguments", NULL, ON(SHOW),
                           "arguments and result too when the output is no terminal"},
     [OPTION_WITHOUT_PAYLOAD] = {"--without-payload", NULL, ON(SHOW) | ON(EXPORT),
                                 "leave out arguments, results and keys"},
     [OPTION_FORCE] = {"--force", NULL, ON(RESOLVE),
                       "for 'absent': do not wait until nothing can be under way any more"},
-    [OPTION_NOTE] = {"--note", "TEXT", ON_VERBS, "why; it is kept in the operation's history"},
+    [OPTION_NOTE] = {"--note", "TEXT", ON_VERBS | ON(OUTBOX),
+                     "why; it is kept in the operation's history, or with the event"},
     [OPTION_RESULT] =
         {"--result", "JSON", ON(RESOLVE),
          "for 'happened': what repeats of the call get: a tool result with content, or "
@@ -80,6 +87,14 @@ static const struct option_row rows[OPTION_COUNT] = {
     [OPTION_BACKUP] = {"--backup-taken-at", "TIME", ON(RECOVER),
                        "when the copy was made that stands here now: 2026-11-29T03:00:00Z, or 9h "
                        "for nine hours ago. In doubt say an earlier time"},
+    [OPTION_ALL] = {"--all", NULL, ON(OUTBOX), "also what was delivered or dropped"},
+    [OPTION_AGAIN] = {"--again", NULL, ON(OUTBOX),
+                      "try that event from the beginning; with --parked, all that are parked"},
+    [OPTION_PARKED] = {"--parked", NULL, ON(OUTBOX), "only what is parked"},
+    [OPTION_DROP] = {"--drop", NULL, ON(OUTBOX),
+                     "never deliver that event; what waits behind it goes on. Needs --note"},
+    [OPTION_END] = {"--end", NULL, ON(OUTBOX),
+                    "announce nothing any more, and drop what waits. Needs --note"},
     [OPTION_LEDGER] = {"--ledger", "DIRECTORY", ON_ALL,
                        "where the ledger is [~/.local/state/hapax]"},
     [OPTION_JSON] = {"--json", NULL, ON_ALL & ~ON(EXPORT), "for programs; nothing is cut"},
@@ -148,6 +163,21 @@ static int set(struct hx_ops_options *options, enum option option, const char *v
     case OPTION_BACKUP:
         return hx_ops_parse_moment("--backup-taken-at", value, now, &options->backup_taken_at,
                                    complaint);
+    case OPTION_ALL:
+        options->is_all = true;
+        return 0;
+    case OPTION_AGAIN:
+        options->is_again = true;
+        return 0;
+    case OPTION_PARKED:
+        options->is_parked = true;
+        return 0;
+    case OPTION_DROP:
+        options->is_drop = true;
+        return 0;
+    case OPTION_END:
+        options->is_end = true;
+        return 0;
     case OPTION_LEDGER:
         options->ledger = value;
         return 0;
@@ -237,7 +267,7 @@ static int take_words(char **words, int count, struct hx_ops_options *options,
 {
     static const int words_max[HX_OPS_COMMAND_COUNT] = {
         [HX_OPS_SHOW] = 1,    [HX_OPS_RESOLVE] = 2, [HX_OPS_CANCEL] = 1,
-        [HX_OPS_APPROVE] = 1, [HX_OPS_DENY] = 1,
+        [HX_OPS_APPROVE] = 1, [HX_OPS_DENY] = 1,    [HX_OPS_OUTBOX] = 1,
     };
     enum hx_ops_command command = options->command;
     bool takes_id = words_max[command] > 0;
@@ -250,7 +280,7 @@ static int take_words(char **words, int count, struct hx_ops_options *options,
         return hx_complain(complaint,
                            "say which operation and what became of it: hapax ops resolve ID "
                            "happened|absent|again. 'hapax ops list' shows the ids");
-    if (takes_id && count == 0 && options->key == NULL)
+    if (takes_id && count == 0 && options->key == NULL && command != HX_OPS_OUTBOX)
         return hx_complain(complaint,
                            "say which operation: hapax ops %s ID%s. 'hapax ops list' shows "
                            "the ids",
@@ -259,10 +289,38 @@ static int take_words(char **words, int count, struct hx_ops_options *options,
     return command == HX_OPS_RESOLVE ? parse_decision(words[1], options, complaint) : 0;
 }
 
+static int check_outbox(const struct hx_ops_options *options, struct hx_complaint *complaint)
+{
+    bool has_reason = options->note != NULL && options->note[0] != '\0';
+    if (options->is_again + options->is_drop + options->is_end > 1)
+        return hx_complain(complaint, "--again, --drop and --end are three things; say one");
+    if (options->is_again && (options->id != NULL) == options->is_parked)
+        return hx_complain(complaint, "say which event: --again ID, or --again --parked for all "
+                                      "that are parked. 'hapax ops outbox' shows the ids");
+    if (options->is_drop && options->id == NULL)
+        return hx_complain(complaint, "say which event: --drop ID --note REASON. 'hapax ops "
+                                      "outbox' shows the ids");
+    if (options->is_end && options->id != NULL)
+        return hx_complain(complaint, "--end is about the whole outbox; one event is dropped by "
+                                      "--drop ID");
+    if ((options->is_drop || options->is_end) && !has_reason)
+        return hx_complain(complaint, "say why, with --note: whoever misses the event later asks");
+    if (options->note != NULL && !options->is_drop && !options->is_end)
+        return hx_complain(complaint, "--note goes with --drop and --end only");
+    bool is_list = options->id == NULL && !options->is_again && !options->is_end;
+    if ((options->is_all || (options->is_parked && !options->is_again)) && !is_list)
+        return hx_complain(complaint, "--all and --parked choose what is listed");
+    if (options->is_all && options->is_parked)
+        return hx_complain(complaint, "--all and --parked are two lists; say one");
+    return 0;
+}
+
 /* Options that mean nothing, or the contrary, beside each other. */
 static int check(const struct hx_ops_options *options, struct hx_complaint *complaint)
 {
     bool has_key_form = options->key != NULL;
+    if (options->command == HX_OPS_OUTBOX)
+        return check_outbox(options, complaint);
     if (options->command == HX_OPS_CANCEL && has_key_form) {
         if (options->id != NULL)
             return hx_complain(complaint,

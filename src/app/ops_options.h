@@ -20,6 +20,7 @@ enum hx_ops_command {
     HX_OPS_CANCEL,
     HX_OPS_APPROVE,
     HX_OPS_DENY,
+    HX_OPS_OUTBOX,
     HX_OPS_EXPORT,
     HX_OPS_VERIFY,
     HX_OPS_RECOVER,
@@ -54,6 +55,13 @@ struct hx_ops_options {
     const char *result;
 
     struct hx_wall backup_taken_at;
+
+    /* outbox: what is done with the event `id`, or with all that are parked. */
+    bool is_again;
+    bool is_parked;
+    bool is_drop;
+    bool is_end;
+    bool is_all; /* list: also what is over */
 };
 
 enum { HX_OPS_LIST_LIMIT = 50 };

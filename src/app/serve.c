@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "adapter/http_server/http_server.h"
+#include "app/announce.h"
 #include "app/commands.h"
 #include "app/log.h"
 #include "app/rules.h"
@@ -102,7 +103,7 @@ static int64_t orphan_timeout_ms(const struct hx_config *config)
 static void make_gateway(struct serve *serve)
 {
     const struct hx_config *config = serve->config;
-    const struct hx_gateway_options options = {
+    struct hx_gateway_options options = {
         .issue_secret = hx_ledger_home_secret(&serve->home),
         .ops_options = hx_span_cstr(serve->home.ops_options),
         .message_max = message_max(config),
@@ -116,6 +117,7 @@ static void make_gateway(struct serve *serve)
         .session_over = serve_session_over,
         .context = serve,
     };
+    hx_announce_options(&config->global, &options);
     const struct hx_gateway_ports ports = {
         .clock = &serve->clock.clock,
         .rand = hx_rand_os(),
@@ -123,6 +125,7 @@ static void make_gateway(struct serve *serve)
         .upstream_inbox = &serve->upstream_inbox,
         .downstream_inbox = &serve->peer_inbox,
         .neighbours = serve->home.neighbours,
+        .courier = serve->courier,
     };
     serve->gateway = hx_gateway_new(&options, &ports);
     serve->served = hx_new_bytes(config->upstream_count * sizeof(*serve->served));
@@ -254,6 +257,7 @@ static void turn_until_done(struct serve *serve)
 static void release(struct serve *serve)
 {
     hx_gateway_free(serve->gateway);
+    hx_announce_close(serve->courier);
     hx_http_front_free(serve->front);
     hx_http_server_free(serve->web);
     for (size_t i = 0; serve->served != NULL && i < serve->config->upstream_count; i++)
@@ -275,6 +279,10 @@ static int serve_until_done(struct serve *serve)
 {
     const struct hx_config *config = serve->config;
     hx_ledger_home_open(&serve->home, &serve->clock, serve->loop, "serve", 0);
+    if (hx_announce_open(serve->loop, &config->global, &serve->courier) < 0) {
+        fprintf(stderr, "hapax serve: outbox: %s.\n", hx_fault_last()->text);
+        return HX_EXIT_FAILED;
+    }
     make_gateway(serve);
     if (open_web(serve) != 0) {
         fprintf(stderr, "hapax serve: %s.\n", hx_fault_last()->text);

@@ -37,7 +37,8 @@ struct serve {
     struct hx_loop *loop;
     struct hx_ledger_home home;
     struct hx_gateway *gateway;
-    struct served *served; /* as many as the configuration has upstreams */
+    struct hx_courier *courier; /* NULL = no outbox */
+    struct served *served;      /* as many as the configuration has upstreams */
     struct hx_web *web;
     struct hx_http_front *front;
     struct hx_map sessions;

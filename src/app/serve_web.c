@@ -142,6 +142,28 @@ static void write_metric(struct hx_buf *body, const char *name, const char *type
                         name, type, name, (unsigned long long)value);
 }
 
+static void write_outbox(struct serve *serve, struct hx_buf *body)
+{
+    struct hx_outbox_counts counts = hx_gateway_outbox_counts(serve->gateway);
+    if (!counts.is_wanted)
+        return;
+    write_metric(body, "outbox_delivered_total", "counter", "Events that the receiver took.",
+                 counts.delivered);
+    write_metric(body, "outbox_failed_total", "counter", "Tries to deliver that came to nothing.",
+                 counts.failed);
+    write_metric(body, "outbox_parked_total", "counter", "Events given up until a person looks.",
+                 counts.parked);
+    write_metric(body, "outbox_is_publisher", "gauge",
+                 "1 while this process is the one that "
+                 "publishes for the ledger.",
+                 counts.is_publisher);
+    if (!counts.is_publisher)
+        return; /* it does not count them */
+    write_metric(body, "outbox_waiting", "gauge", "Events that wait to be delivered.",
+                 counts.waiting_pending);
+    write_metric(body, "outbox_parked", "gauge", "Events that are parked.", counts.waiting_parked);
+}
+
 /* Their names need no escapes. */
 static void write_upstreams(struct serve *serve, struct hx_buf *body)
 {
@@ -188,6 +210,7 @@ static void write_metrics(struct serve *serve, struct hx_buf *body)
                  "Notifications that no client took in time.", counts.dropped_notifications);
     write_metric(body, "sessions", "gauge", "Sessions in memory.", counts.sessions);
     write_metric(body, "streams", "gauge", "Open event streams.", counts.streams);
+    write_outbox(serve, body);
     write_upstreams(serve, body);
 }
 

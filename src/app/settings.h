@@ -209,6 +209,12 @@ void hx_settings_rule_add(struct hx_settings *settings, struct hx_tool_rule *rul
 int hx_settings_check(const struct hx_settings *settings,
                       struct hx_complaint *complaint) HX_MUST_CHECK;
 
+/* The same of what holds for the process: its outbox. */
+int hx_settings_check_outbox(const struct hx_settings *settings,
+                             struct hx_complaint *complaint) HX_MUST_CHECK;
+/* Whether others on the way could read the events. */
+bool hx_settings_is_outbox_in_clear(const struct hx_settings *settings);
+
 /* What cannot be of a server that is a program: it has no headers. */
 int hx_settings_check_headers(const struct hx_settings *settings,
                               struct hx_complaint *complaint) HX_MUST_CHECK;

@@ -257,5 +257,5 @@ int hx_settings_check(const struct hx_settings *settings, struct hx_complaint *c
     if (rc == 0 && settings->stuck_timeout < settings->stall_timeout)
         rc = hx_complain(complaint, "stuck_timeout is shorter than stall_timeout; a server must be "
                                     "found stalled before it is restarted. Raise stuck_timeout");
-    return rc;
+    return rc == 0 ? hx_settings_check_outbox(settings, complaint) : rc;
 }

@@ -64,6 +64,28 @@ static void understands(void **state)
     assert_int_equal(options.backup_taken_at.ms, INT64_C(1795917600000));
 }
 
+static void reads_what_is_decided_about_events(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("outbox"), 0);
+    assert_int_equal(options.command, HX_OPS_OUTBOX);
+    assert_null(options.id);
+    assert_int_equal(PARSE("outbox", "5d1c2a90"), 0);
+    assert_string_equal(options.id, "5d1c2a90");
+    assert_int_equal(PARSE("outbox", "--again", "5d1c2a90"), 0);
+    assert_true(options.is_again);
+    assert_string_equal(options.id, "5d1c2a90");
+    assert_int_equal(PARSE("outbox", "--again", "--parked"), 0);
+    assert_true(options.is_parked);
+    assert_int_equal(PARSE("outbox", "--drop", "5d1c2a90", "--note", "by hand"), 0);
+    assert_true(options.is_drop);
+    assert_string_equal(options.note, "by hand");
+    assert_int_equal(PARSE("outbox", "--end", "--note", "no receiver"), 0);
+    assert_true(options.is_end);
+    assert_int_equal(PARSE("outbox", "--all", "--limit", "9", "--json"), 0);
+    assert_true(options.is_all);
+}
+
 static void refuses(void **state)
 {
     static const struct {
@@ -95,6 +117,18 @@ static void refuses(void **state)
         {{"export", "--json"}, "export has no option '--json'"},
         {{"export", "--since", "yesterday"}, "'yesterday' is not possible"},
         {{"recover", "--backup-taken-at", "2026-11-29"}, "a moment with its zone"},
+        {{"outbox", "--again"}, "say which event"},
+        {{"outbox", "--again", "5d1c2a90", "--parked"}, "say which event"},
+        {{"outbox", "--drop", "--note", "x"}, "say which event"},
+        {{"outbox", "--drop", "5d1c2a90"}, "say why, with --note"},
+        {{"outbox", "--drop", "5d1c2a90", "--note", ""}, "say why, with --note"},
+        {{"outbox", "--end", "5d1c2a90", "--note", "x"}, "--end is about the whole outbox"},
+        {{"outbox", "--end"}, "say why, with --note"},
+        {{"outbox", "--again", "--drop", "5d1c2a90"}, "three things"},
+        {{"outbox", "5d1c2a90", "--note", "x"}, "--note goes with"},
+        {{"outbox", "5d1c2a90", "--all"}, "choose what is listed"},
+        {{"outbox", "--all", "--parked"}, "two lists"},
+        {{"list", "--again"}, "list has no option '--again'"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -171,6 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(understands),
+        cmocka_unit_test(reads_what_is_decided_about_events),
         cmocka_unit_test(refuses),
         cmocka_unit_test(teaches),
         cmocka_unit_test(words_become_a_result),

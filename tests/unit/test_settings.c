@@ -314,6 +314,12 @@ static void refusals(void **state)
          {"'pay'", "probe_arguments", "in quotes"}},
         {{"--retention", "40d"}, {"row_retention", "retention"}},
         {{"--stall-timeout", "90s"}, {"stuck_timeout", "stall_timeout"}},
+        {{"--outbox-url", "ftp://hooks.example/"}, {"outbox_url must begin with http"}},
+        {{"--outbox-url", "https://ann:pw@hooks.example/"}, {"outbox_url", "headers_file"}},
+        {{"--outbox-secret-file", "secret"}, {"outbox_secret_file", "outbox_url"}},
+        {{"--outbox-wait", "5s"}, {"outbox_wait", "outbox_url"}},
+        {{"--outbox-url", "https://hooks.example/", "--outbox-wait=2m", "--outbox-wait-max=1m"},
+         {"outbox_wait=2m", "outbox_wait_max=1m"}},
         {{"--tool", "get: class=read_only approval=always"}, {"'get'", "read_only", "approval"}},
     };
     (void)state;

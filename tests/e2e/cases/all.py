@@ -24,6 +24,7 @@ from . import (  # noqa: F401
     http_upstream,
     more,
     ops,
+    outbox,
     raw,
     sdk,
     sdk_http,

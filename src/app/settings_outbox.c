@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The settings of the outbox: those that contradict each other, and what is worth a warning.
+ */
+#include <string.h>
+
+#include "app/config.h"
+#include "app/number.h"
+
+/* Those that say nothing without a receiver. */
+static const enum hx_setting_id of_receiver[] = {
+    HX_SETTING_outbox_secret_file, HX_SETTING_outbox_headers_file, HX_SETTING_outbox_ca_file,
+    HX_SETTING_outbox_timeout,     HX_SETTING_outbox_wait,         HX_SETTING_outbox_wait_max,
+    HX_SETTING_outbox_retention,
+};
+
+int hx_settings_check_outbox(const struct hx_settings *settings, struct hx_complaint *complaint)
+{
+    char wait[HX_NUMBER_TEXT_SIZE], max[HX_NUMBER_TEXT_SIZE];
+    if (settings->outbox_url == NULL) {
+        for (size_t i = 0; i < sizeof(of_receiver) / sizeof(of_receiver[0]); i++) {
+            if ((settings->declared >> of_receiver[i] & 1) != 0)
+                return hx_complain(complaint,
+                                   "%s speaks of a receiver of events, and none is named; give "
+                                   "outbox_url, or leave it out",
+                                   hx_setting_row(of_receiver[i])->name);
+        }
+        return 0;
+    }
+    const char *refusal = hx_url_refusal(settings->outbox_url);
+    if (refusal != NULL)
+        return hx_complain(complaint, "outbox_%s", refusal);
+    if (settings->outbox_wait > settings->outbox_wait_max) {
+        hx_duration_format(settings->outbox_wait, wait);
+        hx_duration_format(settings->outbox_wait_max, max);
+        return hx_complain(complaint,
+                           "outbox_wait=%s is longer than outbox_wait_max=%s, up to which it is "
+                           "doubled; make it shorter",
+                           wait, max);
+    }
+    return 0;
+}
+
+bool hx_settings_is_outbox_in_clear(const struct hx_settings *settings)
+{
+    static const char *const here[] = {"127.", "localhost", "[::1]"};
+    const char *url = settings->outbox_url;
+    if (url == NULL || strncmp(url, "http://", 7) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof(here) / sizeof(here[0]); i++)
+        if (strncmp(url + 7, here[i], strlen(here[i])) == 0)
+            return false;
+    return true;
+}
