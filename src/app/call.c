@@ -272,7 +272,8 @@ static bool make_peers(struct call *call, int life_fd)
 static enum hx_tell tell_max(const struct call *call)
 {
     const struct hx_settings *given = &call->options->given;
-    bool is_wanted = (given->declared >> HX_SETTING_log_level & 1) != 0 || given->log_file != NULL;
+    bool is_wanted =
+        hx_setting_set_has(&given->declared, HX_SETTING_log_level) || given->log_file != NULL;
     return is_wanted ? (enum hx_tell)hx_settings_log_options(given).level : HX_TELL_ERROR;
 }
 

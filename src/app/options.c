@@ -166,8 +166,9 @@ int hx_options_refuse_beside_file(const struct hx_settings *given, const char *p
     char option[HX_OPTION_NAME_SIZE];
     for (int i = 0; i < HX_SETTING_COUNT; i++) {
         const struct hx_setting_row *row = hx_setting_row((enum hx_setting_id)i);
-        uint64_t declared = row->scope == HX_SCOPE_TOOL ? given->tool.declared : given->declared;
-        if (row->scope == HX_SCOPE_GLOBAL || (declared >> i & 1) == 0)
+        const struct hx_setting_set *declared =
+            row->scope == HX_SCOPE_TOOL ? &given->tool.declared : &given->declared;
+        if (row->scope == HX_SCOPE_GLOBAL || !hx_setting_set_has(declared, (enum hx_setting_id)i))
             continue;
         hx_option_name(row->name, option);
         return hx_complain(complaint,

@@ -89,7 +89,8 @@ static int copy_global(const struct hx_settings *given, struct hx_config *config
     for (int i = 0; rc == 0 && i < HX_SETTING_COUNT; i++) {
         const struct hx_setting_row *row = hx_setting_row((enum hx_setting_id)i);
         struct hx_buf text;
-        if (row->scope != HX_SCOPE_GLOBAL || (given->declared >> i & 1) == 0)
+        if (row->scope != HX_SCOPE_GLOBAL ||
+            !hx_setting_set_has(&given->declared, (enum hx_setting_id)i))
             continue;
         hx_buf_init(&text, VALUE_MAX);
         hx_value_format(row, (const char *)given + row->offset, &text);

@@ -168,11 +168,11 @@ int hx_settings_set(struct hx_settings *settings, struct hx_span name, struct hx
                             complaint);
     if (rc != 0)
         return rc;
-    uint64_t bit = UINT64_C(1) << (row - rows);
+    enum hx_setting_id id = (enum hx_setting_id)(row - rows);
     if (row->scope == HX_SCOPE_TOOL)
-        settings->tool.declared |= bit;
+        hx_setting_set_add(&settings->tool.declared, id);
     else
-        settings->declared |= bit;
+        hx_setting_set_add(&settings->declared, id);
     return 0;
 }
 
@@ -266,14 +266,14 @@ int hx_settings_rule_set(struct hx_settings *settings, struct hx_tool_rule *rule
         return hx_complain(complaint,
                            "%s%s: this holds for the whole server; give it as an option of its own",
                            row->name, where);
-    uint64_t bit = UINT64_C(1) << (row - rows);
-    if (rule->values.declared & bit)
+    enum hx_setting_id id = (enum hx_setting_id)(row - rows);
+    if (hx_setting_set_has(&rule->values.declared, id))
         return hx_complain(complaint, "%s stands twice%s", row->name, where);
     int rc =
         hx_value_parse(row, value, &settings->arena, slot_of(settings, &rule->values, row), &inner);
     if (rc != 0)
         return hx_complain(complaint, "the rule for '%.100s': %s", rule->pattern, inner.text);
-    rule->values.declared |= bit;
+    hx_setting_set_add(&rule->values.declared, id);
     return 0;
 }
 
@@ -322,7 +322,7 @@ int hx_settings_add_rule(struct hx_settings *settings, struct hx_span text,
         if (rc != 0)
             return rc;
     }
-    if (rule->values.declared == 0)
+    if (hx_setting_set_is_empty(&rule->values.declared))
         return hx_complain(complaint, "the rule for '%s' sets nothing; write '%s: name=value'",
                            rule->pattern, rule->pattern);
     hx_settings_rule_add(settings, rule);
@@ -332,13 +332,14 @@ int hx_settings_add_rule(struct hx_settings *settings, struct hx_span text,
 static void override(struct hx_tool_settings *target, const struct hx_tool_settings *source)
 {
     for (size_t i = 0; i < HX_SETTING_COUNT; i++) {
-        if ((source->declared >> i & 1) == 0)
+        if (!hx_setting_set_has(&source->declared, (enum hx_setting_id)i))
             continue;
         hx_assert(rows[i].scope == HX_SCOPE_TOOL);
         memcpy((char *)target + rows[i].offset, (const char *)source + rows[i].offset,
                hx_value_size(rows[i].type));
     }
-    target->declared |= source->declared;
+    for (size_t i = 0; i < HX_SETTING_SET_WORDS; i++)
+        target->declared.words[i] |= source->declared.words[i];
 }
 
 struct hx_tool_settings hx_settings_for_tool(const struct hx_settings *settings,

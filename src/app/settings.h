@@ -36,7 +36,33 @@ enum hx_setting_id {
 #include "tables/config.def"
     HX_SETTING_COUNT
 };
-_Static_assert(HX_SETTING_COUNT <= 64, "the set of declared settings is one 64-bit mask");
+enum { HX_SETTING_SET_WORDS = 2 };
+_Static_assert(HX_SETTING_COUNT <= 64 * HX_SETTING_SET_WORDS, "a set has no place for a setting");
+
+/* A set of settings. */
+struct hx_setting_set {
+    uint64_t words[HX_SETTING_SET_WORDS];
+};
+
+static inline bool hx_setting_set_has(const struct hx_setting_set *set, enum hx_setting_id id)
+{
+    return (set->words[id / 64] >> (id % 64) & 1) != 0;
+}
+
+static inline void hx_setting_set_add(struct hx_setting_set *set, enum hx_setting_id id)
+{
+    set->words[id / 64] |= UINT64_C(1) << (id % 64);
+}
+
+static inline void hx_setting_set_remove(struct hx_setting_set *set, enum hx_setting_id id)
+{
+    set->words[id / 64] &= ~(UINT64_C(1) << (id % 64));
+}
+
+static inline bool hx_setting_set_is_empty(const struct hx_setting_set *set)
+{
+    return (set->words[0] | set->words[1]) == 0;
+}
 
 enum hx_setting_type {
     HX_SETTING_TEXT,
@@ -108,10 +134,10 @@ struct hx_approval_rule {
 #define HX_C_ERRORS struct hx_no_effect_errors
 #define HX_C_APPROVAL struct hx_approval_rule
 
-/* What holds for one tool. `declared` has a bit (1 << HX_SETTING_x) for everything the operator
- * said himself, so that a server's own annotation can be told from his word. */
+/* What holds for one tool. `declared` has everything that the operator said
+ * himself, so that a server's own annotation can be told from his word. */
 struct hx_tool_settings {
-    uint64_t declared;
+    struct hx_setting_set declared;
 #define HX_FIELD_GLOBAL(member)
 #define HX_FIELD_SERVER(member)
 #define HX_FIELD_TOOL(member) member;
@@ -140,7 +166,7 @@ struct hx_tool_rule {
 
 struct hx_settings {
     struct hx_arena arena; /* owns every text below */
-    uint64_t declared;
+    struct hx_setting_set declared;
 #define HX_FIELD_GLOBAL(member) member;
 #define HX_FIELD_SERVER(member) member;
 #define HX_FIELD_TOOL(member)
@@ -229,7 +255,7 @@ struct hx_tool_settings hx_settings_for_tool(const struct hx_settings *settings,
 static inline bool hx_tool_settings_declares(const struct hx_tool_settings *tool,
                                              enum hx_setting_id id)
 {
-    return (tool->declared >> id & 1) != 0;
+    return hx_setting_set_has(&tool->declared, id);
 }
 
 /* How a probe's answer is held against the call. */

@@ -244,7 +244,7 @@ int hx_settings_check(const struct hx_settings *settings, struct hx_complaint *c
     /* `attempts` for all tools is only a bound for those whose rules allow a second send. */
     struct hx_tool_settings said = settings->tool;
     if (!hx_tool_settings_declares(&said, HX_SETTING_class))
-        said.declared &= ~(UINT64_C(1) << HX_SETTING_attempts);
+        hx_setting_set_remove(&said.declared, HX_SETTING_attempts);
     int rc = check_tool(&settings->tool, "for all tools", &said, complaint);
     for (const struct hx_tool_rule *rule = settings->rules; rc == 0 && rule; rule = rule->next) {
         char who[200];

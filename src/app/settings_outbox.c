@@ -19,7 +19,7 @@ int hx_settings_check_outbox(const struct hx_settings *settings, struct hx_compl
     char wait[HX_NUMBER_TEXT_SIZE], max[HX_NUMBER_TEXT_SIZE];
     if (settings->outbox_url == NULL) {
         for (size_t i = 0; i < sizeof(of_receiver) / sizeof(of_receiver[0]); i++) {
-            if ((settings->declared >> of_receiver[i] & 1) != 0)
+            if (hx_setting_set_has(&settings->declared, of_receiver[i]))
                 return hx_complain(complaint,
                                    "%s speaks of a receiver of events, and none is named; give "
                                    "outbox_url, or leave it out",

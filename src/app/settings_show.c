@@ -115,7 +115,7 @@ static bool is_from_a_rule(const struct hx_settings *settings, const struct hx_t
 {
     for (const struct hx_tool_rule *rule = settings->rules; rule; rule = rule->next)
         if ((rule == last || hx_glob_match(rule->pattern, hx_span_cstr(last->pattern))) &&
-            (rule->values.declared >> setting & 1) != 0)
+            hx_setting_set_has(&rule->values.declared, (enum hx_setting_id)setting))
             return true;
     return false;
 }
@@ -125,9 +125,11 @@ void hx_settings_show(const struct hx_settings *settings, FILE *out)
     for (int i = 0; i < HX_SETTING_COUNT; i++) {
         const struct hx_setting_row *row = hx_setting_row((enum hx_setting_id)i);
         bool is_tool = row->scope == HX_SCOPE_TOOL;
-        uint64_t declared = is_tool ? settings->tool.declared : settings->declared;
+        const struct hx_setting_set *declared =
+            is_tool ? &settings->tool.declared : &settings->declared;
         const void *owner = is_tool ? (const void *)&settings->tool : (const void *)settings;
-        show_setting(row, owner, declared >> i & 1 ? "" : "  (default)", out);
+        show_setting(row, owner,
+                     hx_setting_set_has(declared, (enum hx_setting_id)i) ? "" : "  (default)", out);
     }
     for (const struct hx_tool_rule *rule = settings->rules; rule; rule = rule->next) {
         struct hx_tool_settings tool = hx_settings_for_tool(settings, hx_span_cstr(rule->pattern));
