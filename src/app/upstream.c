@@ -71,6 +71,7 @@ struct hx_server_options hx_upstream_server_options(const struct hx_settings *se
         .is_sep3182_strict = settings->sep3182 == HX_CHOICE_sep3182_STRICT,
         .stuck_timeout_ms = settings->stuck_timeout,
         .start_timeout_ms = settings->start_timeout,
+        .never_asks_client = !settings->ask_client,
         .offers_operation = settings->offer_operation,
         .offers_begin = settings->offer_begin,
         .offers_resolve = settings->let_caller_decide,

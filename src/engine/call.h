@@ -71,6 +71,7 @@ struct hx_call {
     uint32_t candidate_count;
     uint32_t questions_open;
     const struct hx_candidate *adopted;
+    const struct hx_candidate *suspected; /* its client is asked about */
     int64_t twin_seen;
     bool was_unseen;      /* its claim was tried without looking first */
     bool has_looked;      /* the ledger has been asked since */
@@ -88,6 +89,8 @@ struct hx_call {
     struct hx_timer wait;  /* join_wait */
     struct hx_timer slow;  /* it takes so long that its client may lose its stream */
     struct hx_span stream; /* the name of that; absent = there is none */
+    struct hx_ask *ask;    /* its client is being asked whether it is meant */
+    bool is_meant;         /* a person has said so */
     bool is_resumed;       /* its client came back for the answer */
     struct hx_gateway *gateway;
 };
@@ -163,6 +166,10 @@ void hx_intake_ask_neighbours(struct hx_call *call);
 void hx_intake_neighbour(struct hx_gateway *gateway, uint64_t ticket, bool is_live);
 /* Takes the request. */
 void hx_intake_adopted(struct hx_call *call, struct hx_store_request *done);
+/* What a person said about it. */
+void hx_intake_is_meant(struct hx_call *call);
+void hx_intake_is_repeat(struct hx_call *call);
+void hx_intake_is_not_meant(struct hx_call *call);
 /* Notes the equal operation whose waiter this call may be the silent repeat of. */
 void hx_intake_note_overlap(struct hx_call *call);
 /* The same for calls that came while this one was still being decided. */

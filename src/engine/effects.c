@@ -307,7 +307,7 @@ static void answer_all(struct hx_work *work, enum hx_answer answer)
         return;
     }
     if (work->ask != NULL)
-        hx_ask_withdraw(work->ask);
+        hx_person_unasked(work->ask);
     struct hx_list *node;
     answer = with_live_bytes(work, answer);
     HX_CRASH_POINT("outcome-unanswered");
@@ -404,6 +404,8 @@ void hx_work_ask_person(struct hx_work *work)
         return;
     }
     if (is_question && hx_ask_outcome(work))
+        return;
+    if (work->op.durable.state == HX_OP_AWAITING_APPROVAL && hx_ask_approval(work))
         return;
     struct hx_list *node;
     while ((node = hx_list_first(&work->calls)) != NULL) {

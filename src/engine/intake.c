@@ -14,6 +14,11 @@
 static void on_wait_over(struct hx_timer *timer)
 {
     struct hx_call *call = hx_container_of(timer, struct hx_call, wait);
+    if (call->ask != NULL) {
+        hx_person_unasked(call->ask);
+        hx_intake_is_not_meant(call);
+        return;
+    }
     if (call->work == NULL || call->stage != HX_CALL_WAITING)
         return;
     struct hx_event event = hx_work_make_event(call->work, HX_EV_WAIT_OVER);
@@ -59,6 +64,8 @@ void hx_call_forget(struct hx_call *call)
     hx_timer_disarm(&gateway->timers, &call->wait);
     hx_timer_disarm(&gateway->timers, &call->slow);
     hx_store_forget_call(call);
+    if (call->ask != NULL)
+        hx_person_unasked(call->ask);
     struct hx_map_node *at = NULL;
     while (call->questions_open > 0 && (at = hx_map_next(&gateway->questions, at)) != NULL) {
         struct hx_question *question = hx_container_of(at, struct hx_question, node);

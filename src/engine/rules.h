@@ -122,9 +122,10 @@ struct hx_server_options {
     enum hx_hints hints;
     bool is_key_principal_scoped;
     bool is_sep3182_strict;
-    bool offers_operation; /* the tool hapax_operation */
-    bool offers_begin;     /* hapax_begin */
-    bool offers_resolve;   /* hapax_resolve: its callers may settle what is unknown */
+    bool never_asks_client; /* only operators decide, not whoever sits at a client */
+    bool offers_operation;  /* the tool hapax_operation */
+    bool offers_begin;      /* hapax_begin */
+    bool offers_resolve;    /* hapax_resolve: its callers may settle what is unknown */
     int64_t issued_key_lifetime_ms;
     int64_t stuck_timeout_ms;
     int64_t start_timeout_ms; /* for the answer to initialize */

@@ -23,6 +23,7 @@
 #include "json/writer.h"
 
 struct hx_call;
+struct hx_candidate;
 struct hx_delivery_note;
 struct hx_listing;
 struct hx_verb;
@@ -83,7 +84,13 @@ struct hx_request {
     struct hx_list wait_node;   /* link->waiting_requests, while the upstream is not ready */
 };
 
-enum hx_ask_kind { HX_ASK_SERVER, HX_ASK_OUTCOME };
+enum hx_ask_kind {
+    HX_ASK_SERVER,   /* what the server wants to know */
+    HX_ASK_OUTCOME,  /* what became of an operation that is unknown? */
+    HX_ASK_APPROVAL, /* may an operation run? */
+    HX_ASK_REPEAT,   /* is an equal call meant? */
+    HX_ASK_FRESH_KEY /* is an equal call under another key meant? */
+};
 
 /* A request of ours to the client. */
 struct hx_ask {
@@ -96,7 +103,8 @@ struct hx_ask {
     struct hx_link *link;  /* SERVER: who asked; of a joined call it need not be the session's */
     uint32_t generation;   /* SERVER: of the process that asked */
     struct hx_buf raw_id;  /* SERVER: its own id */
-    struct hx_work *work;  /* OUTCOME */
+    struct hx_work *work;  /* OUTCOME, APPROVAL */
+    struct hx_call *call;  /* REPEAT, FRESH_KEY: which waits to be decided */
     uint32_t seen_attempt; /* OUTCOME: the newest attempt that the question was about */
 };
 
@@ -266,7 +274,7 @@ bool hx_batch_withdraw(struct hx_session *session, const struct hx_rpc_id *id);
 
 /* ask.c: requests of ours to the client. */
 void hx_ask_for_server(struct hx_link *link, const struct hx_rpc_msg *msg);
-bool hx_ask_outcome(struct hx_work *work);
+struct hx_ask *hx_ask_new(struct hx_session *session, enum hx_ask_kind kind);
 void hx_ask_answered(struct hx_ask *ask, const struct hx_rpc_msg *msg);
 /* Answers the server's question with an error of ours. */
 void hx_ask_refuse(struct hx_ask *ask, const char *reason);
@@ -275,6 +283,18 @@ void hx_asks_of_client_gone(struct hx_session *session);
 void hx_asks_of_server_gone(struct hx_link *link);
 struct hx_ask *hx_ask_find(struct hx_session *session, const struct hx_rpc_id *id);
 struct hx_ask *hx_ask_find_server(struct hx_link *link, const struct hx_rpc_id *server_id);
+
+/* ask_person.c: our own questions, to whoever sits at a client that waits. Each is false when nobody
+ * can be asked. */
+bool hx_ask_outcome(struct hx_work *work);
+bool hx_ask_approval(struct hx_work *work);
+/* About the equal operation that was found; the call waits for the answer. */
+bool hx_ask_about_repeat(struct hx_call *call, enum hx_ask_kind kind,
+                         const struct hx_candidate *twin);
+/* The ask ends. */
+void hx_person_answered(struct hx_ask *ask, const struct hx_rpc_msg *msg);
+/* Its question is no longer one: the client is told, and the ask ends. */
+void hx_person_unasked(struct hx_ask *ask);
 
 /* delivery.c: what became of an answer. */
 struct hx_delivery_note *hx_delivery_new(struct hx_call *call, const struct hx_record *record);

@@ -203,6 +203,35 @@ void hx_intake_adopted(struct hx_call *call, struct hx_store_request *done)
     hx_intake_go_to_row(call, call->adopted);
 }
 
+void hx_intake_is_meant(struct hx_call *call)
+{
+    call->is_meant = true;
+    hx_intake_begin_new(call);
+}
+
+void hx_intake_is_repeat(struct hx_call *call)
+{
+    adopt(call, call->suspected);
+}
+
+void hx_intake_is_not_meant(struct hx_call *call)
+{
+    hx_call_refuse(call, HX_ANSWER_REPEAT_SUSPECTED,
+                   call->wanted.key_source == HX_KEY_NONE
+                       ? NULL
+                       : "An equal call under another key is not resolved yet.");
+}
+
+/* A person is asked, unless he has said already that it is meant. */
+static void suspect(struct hx_call *call, enum hx_ask_kind kind, uint32_t index)
+{
+    call->suspected = &call->candidates[index];
+    if (call->is_meant)
+        hx_intake_begin_new(call);
+    else if (!hx_ask_about_repeat(call, kind, call->suspected))
+        hx_intake_is_not_meant(call);
+}
+
 static void decide(struct hx_call *call)
 {
     const struct hx_contract *contract = &call->wanted.contract;
@@ -237,15 +266,16 @@ static void decide(struct hx_call *call)
         adopt(call, &call->candidates[decision.index]);
         return;
     case HX_REPEAT_SUSPECT:
-        hx_call_refuse(call, HX_ANSWER_REPEAT_SUSPECTED, NULL);
+        suspect(call, HX_ASK_REPEAT, decision.index);
         return;
     case HX_REPEAT_NEEDS_KEY:
         hx_call_refuse(call, HX_ANSWER_KEY_REQUIRED, NULL);
         return;
     case HX_REPEAT_FRESH_ASK:
+        suspect(call, HX_ASK_FRESH_KEY, decision.index);
+        return;
     case HX_REPEAT_FRESH_REFUSE:
-        hx_call_refuse(call, HX_ANSWER_REPEAT_SUSPECTED,
-                       "An equal call under another key is not resolved yet.");
+        hx_intake_is_not_meant(call);
         return;
     }
 }

@@ -272,6 +272,9 @@ static void tell_change(struct hx_work *work, enum hx_op_state before)
     if (gateway->ports.neighbours != NULL)
         gateway->ports.neighbours->ops->changed(gateway->ports.neighbours, &record->id);
     work->was_asked = false;
+    bool is_asked = work->ask != NULL && work->ask->kind == HX_ASK_APPROVAL;
+    if (is_asked && record->state != HX_OP_AWAITING_APPROVAL)
+        hx_person_unasked(work->ask); /* somebody else has decided */
 }
 
 static bool has_effect(const struct hx_effects *effects, enum hx_effect_type type)
@@ -426,6 +429,9 @@ void hx_work_call_left(struct hx_work *work, struct hx_call *call)
         waiting++;
     bool did_wait = waiting < work->op.waiters;
     work->op.waiters = waiting;
+    /* Nobody wants it any more, so nobody is asked to allow it. */
+    if (waiting == 0 && work->ask != NULL && work->ask->kind == HX_ASK_APPROVAL)
+        hx_person_unasked(work->ask);
     if (!did_wait)
         return;
     hx_work_event(work, HX_EV_WAITER_LEFT);

@@ -5,7 +5,7 @@
  */
 #include "engine/internal.h"
 
-enum { POLL_MS = 200 };
+enum { POLL_MS = 200, ASKED_POLL_MS = 1000 };
 
 void hx_work_read_again(struct hx_work *work)
 {
@@ -66,6 +66,12 @@ void hx_work_found(struct hx_work *work, struct hx_store_request *done)
         look_when_possible(work);
     else
         hx_work_event(work, HX_EV_LOOK);
+    bool is_asked = work->ask != NULL && work->ask->kind == HX_ASK_APPROVAL;
+    if (is_asked && work->op.durable.state != HX_OP_AWAITING_APPROVAL)
+        hx_person_unasked(work->ask); /* somebody else has decided */
+    else if (is_asked)
+        hx_timer_arm_sooner(&gateway->timers, &work->poll,
+                            hx_mono_after(gateway->now.mono, ASKED_POLL_MS));
 }
 
 static void leave_gates(struct hx_work *work)

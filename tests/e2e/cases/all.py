@@ -25,6 +25,7 @@ from . import (  # noqa: F401
     more,
     ops,
     outbox,
+    people,
     raw,
     sdk,
     sdk_http,

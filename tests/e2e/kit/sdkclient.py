@@ -17,6 +17,7 @@ class SdkClient:
         self.test = test
         self.refs = 0
         self.connections = 0
+        self.elicit = None  # words of a person at this client, for the questions that it is asked
         self.answers = {}
         self.changed = threading.Condition()
         self.log = open(test.path("client.err"), "ab")
@@ -64,7 +65,9 @@ class SdkClient:
         wire = self.test.path(f"wire/client-{self.connections}.jsonl")
         keep = {name: value for name, value in self.test.env.items() if name != "PATH"}
         answer = self.answer(
-            self.order("connect", command=argv[0], args=argv[1:], env=keep, wire=wire)
+            self.order(
+                "connect", command=argv[0], args=argv[1:], env=keep, wire=wire, elicit=self.elicit
+            )
         )
         if "error" in answer:
             raise Failure(f"could not connect: {answer['error']}")

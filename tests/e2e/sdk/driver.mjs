@@ -5,6 +5,7 @@
 // copy of the wire of stdio; that of HTTP is kept by the proxy of the test:
 //
 //   {"ref":1,"do":"connect","command":C,"args":[],"env":{},"wire":FILE}  -> {"ref":1,"ok":{"pid":N}}
+//     with "elicit":[WORD,...] the client can be asked, and a person answers each question by a word
 //   {"ref":1,"do":"connect","url":URL}                                   -> {"ref":1,"ok":{"version":V}}
 //   {"ref":2,"do":"call","tool":T,"args":{},"timeout_ms":N,"key":K}      -> {"ref":2,"ok":RESULT}
 //   {"ref":3,"do":"abort","of":2,"reason":"user pressed Esc"}            -> {"ref":3,"ok":{}}
@@ -64,11 +65,17 @@ let client;
 let transport;
 
 const verbs = {
-    async connect({ command, args, env, wire, url, headers }) {
+    async connect({ command, args, env, wire, url, headers, elicit }) {
         transport = url
             ? new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })
             : new TapedTransport({ command, args, env, stderr: "inherit" }, new Tape(wire));
-        client = new Client({ name: "hapax-e2e", version: "1" }, { capabilities: {} });
+        client = new Client({ name: "hapax-e2e", version: "1" }, { capabilities: elicit ? { elicitation: {} } : {} });
+        if (elicit) {
+            const { ElicitRequestSchema } = await sdk("esm/types.js", "index.mjs");
+            client.setRequestHandler(ElicitRequestSchema, async () => {
+                return { action: "accept", content: { decision: elicit.shift() } };
+            });
+        }
         await client.connect(transport);
         return { pid: transport.pid, version: transport.protocolVersion };
     },

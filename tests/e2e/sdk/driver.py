@@ -70,8 +70,8 @@ class Connection:
     entered them.
     """
 
-    def __init__(self, params, tape):
-        self.params, self.tape = params, tape
+    def __init__(self, params, tape, elicit=None):
+        self.params, self.tape, self.elicit = params, tape, elicit
         self.ready = asyncio.get_running_loop().create_future()
         self.ending = asyncio.Event()
         self.task = asyncio.create_task(self.live())
@@ -90,13 +90,23 @@ class Connection:
         try:
             async with stdio_client(self.params) as (read, write):
                 stdio_module._create_platform_compatible_process = start
-                async with ClientSession(read, write) as self.session:
+                asked = self.answer if self.elicit else None
+                async with ClientSession(
+                    read, write, elicitation_callback=asked
+                ) as self.session:
                     await self.session.initialize()
                     self.ready.set_result(self.pid)
                     await self.ending.wait()
         except Exception as error:
             if not self.ready.done():
                 self.ready.set_exception(error)
+
+
+    async def answer(self, _context, _params):
+        """A person, who answers each question by the next of his words."""
+        from mcp.types import ElicitResult
+
+        return ElicitResult(action="accept", content={"decision": self.elicit.pop(0)})
 
 
 class WebConnection(Connection):
@@ -137,7 +147,7 @@ class Driver:
         params = StdioServerParameters(
             command=order["command"], args=order["args"], env=order["env"]
         )
-        self.connection = Connection(params, Tape(order["wire"]))
+        self.connection = Connection(params, Tape(order["wire"]), order.get("elicit"))
         return {"pid": await self.connection.ready}
 
     async def call(self, order):
