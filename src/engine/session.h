@@ -284,7 +284,7 @@ void hx_asks_of_server_gone(struct hx_link *link);
 struct hx_ask *hx_ask_find(struct hx_session *session, const struct hx_rpc_id *id);
 struct hx_ask *hx_ask_find_server(struct hx_link *link, const struct hx_rpc_id *server_id);
 
-/* ask_person.c: our own questions, to whoever sits at a client that waits. Each is false when nobody
+/* ask_person.c: our own questions, to whoever sits at a client that waits. False when nobody
  * can be asked. */
 bool hx_ask_outcome(struct hx_work *work);
 bool hx_ask_approval(struct hx_work *work);
