@@ -144,6 +144,8 @@ enum {
     HX_STORE_RESUME_MAX = 8 * 1024
 };
 
+/* What a living owner has only in its spool is shown as if it stood in the row: it is durable, and
+ * somebody may have been told. */
 struct hx_store_found {
     struct hx_record record;
     int64_t rowid;

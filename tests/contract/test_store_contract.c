@@ -814,6 +814,42 @@ static void spool_is_applied_before_judgement(void **state)
     free_request(request);
 }
 
+/* Whoever was told an outcome from the spool is told it by every other process too. */
+static void what_a_living_owner_spooled_is_shown(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *a = world_open(world, 0);
+    struct hx_store *b = world_open(world, 1);
+    static char large[HX_STORE_INLINE_MAX + 1];
+    memset(large, 'x', sizeof(large));
+    for (unsigned i = 0; i < 4; i++) {
+        struct hx_record record = world_record(world, 0, i);
+        must_insert(a, &record);
+        struct hx_span bytes = i == 1 ? hx_span(large, sizeof(large)) : HX_SPAN_LIT("{\"a\":1}");
+        struct hx_record next = succeeded(&record, bytes);
+        if (i == 2) {
+            struct hx_record taken = record;
+            taken.fence = 2;
+            taken.state = HX_OP_UNKNOWN;
+            taken.owner = (struct hx_id){{0}};
+            must_update(b, &taken, 1);
+        }
+        free_request(world_touch(b, &record.id, (struct hx_store_touch){.add_repeats = 3}));
+        if (i < 3)
+            spool_outcome(a, &next, 1);
+        struct hx_store_request *request = world_find_id(b, &record.id);
+        const struct hx_record *shown = &request->records[0].record;
+        static const enum hx_op_state expected[] = {HX_OP_SUCCEEDED, HX_OP_SUCCEEDED, HX_OP_UNKNOWN,
+                                                    HX_OP_RUNNING};
+        assert_int_equal(shown->state, expected[i]);
+        assert_int_equal(shown->repeats, 3);
+        assert_null(hx_record_flaw(shown));
+        if (i < 2)
+            assert_spans_equal(shown->outcome.bytes, bytes);
+        free_request(request);
+    }
+}
+
 static void own_spool_is_committed_in_the_end(void **state)
 {
     struct world *world = *state;
@@ -894,6 +930,7 @@ int main(void)
         BOTH(another_boot_ends_everything),
         BOTH(spool_is_applied_before_judgement),
         BOTH(own_spool_is_committed_in_the_end),
+        BOTH(what_a_living_owner_spooled_is_shown),
         BOTH(nothing_is_refused_at_first),
     };
     return cmocka_run_group_tests_name("store contract", tests, NULL, NULL);

@@ -342,6 +342,33 @@ static void want_equal_while_one_follows(int64_t after_ms)
     end(sim);
 }
 
+/* Seed 31443 and others: the ledger is full, so the outcome stands in the spool of the first `serve`
+ * when its client has it, and the second one is asked. */
+static void a_spooled_outcome_is_told_by_another_process_too(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    struct sim_life *first = at_port(sim);
+    tool.answer_ms = 300;
+    uint32_t number = want(sim, 1, SIM_PAY, "key-1");
+    sim_run_for(sim, 100);
+    the_tool_is_silent(5);
+    want(sim, 3, SIM_NOTE, ""); /* so that the first one drains for long */
+    sim_run_for(sim, 100);
+    hx_memory_ledger_break(sim->ledger, true, false);
+    sim_run_for(sim, 500);
+    assert_int_equal(sim->marks[SIM_SPOOLED], 1);
+    hx_gateway_drain(first->gateway);
+    sim_port_open(sim, 1);
+    sim_run_for(sim, 5000);
+    assert_int_equal(sim->hosts[2].life, at_port(sim)->number);
+    sim_host_call(sim, &sim->hosts[2], sim_intent_get(sim, number), false);
+    sim_run_for(sim, 1000);
+    assert_int_equal(answers(sim, sim->call_count), 1);
+    assert_int_equal(sim_call_get(sim, sim->call_count)->replays, 1);
+    end(sim);
+}
+
 /* Seed 95558: it was taken for an operation that nobody waits for, and both got the one outcome. */
 static void who_follows_to_a_successor_waits_for_it(void **state)
 {
@@ -614,6 +641,7 @@ int main(void)
         cmocka_unit_test(nothing_is_sent_where_the_search_listens),
         cmocka_unit_test(a_new_attempt_hears_no_other_server),
         cmocka_unit_test(a_question_goes_with_the_session_of_whom_it_was_asked),
+        cmocka_unit_test(a_spooled_outcome_is_told_by_another_process_too),
         cmocka_unit_test(who_follows_to_a_successor_waits_for_it),
         cmocka_unit_test(a_cancel_overtakes_the_search_for_a_stream),
         cmocka_unit_test(an_answer_of_a_session_that_is_over_gets_a_fate),

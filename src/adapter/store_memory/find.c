@@ -85,6 +85,19 @@ bool hx_memory_is_epoch_current(const struct hx_memory_ledger *ledger,
            hx_boot_eq(&row->record.attempt.claimed_at.boot, &boot);
 }
 
+/* What it has in its spool, if it lives; else what stands in the row. */
+static struct hx_record shown_of(const struct hx_memory_ledger *ledger,
+                                 const struct hx_record *record, enum hx_owner_fact fact)
+{
+    hx_list_for_each (at, &ledger->spool) {
+        const struct hx_memory_spooled *entry = hx_container_of(at, struct hx_memory_spooled, node);
+        if (fact == HX_OWNER_ALIVE && record->state == HX_OP_RUNNING &&
+            hx_id_eq(&entry->record.id, &record->id) && entry->expected_fence == record->fence)
+            return hx_memory_shown(record, &entry->record);
+    }
+    return *record;
+}
+
 void hx_memory_find_row(struct hx_memory_store *store, struct hx_store_request *request,
                         struct hx_memory_row *row)
 {
@@ -96,7 +109,7 @@ void hx_memory_find_row(struct hx_memory_store *store, struct hx_store_request *
         hx_memory_spool_apply(ledger, &record->owner);
     struct hx_store_found *found = hx_store_request_add(request);
     hx_assert(found != NULL);
-    struct hx_record shown = *record;
+    struct hx_record shown = shown_of(ledger, record, fact);
     if (shown.outcome.place == HX_OUTCOME_BLOB)
         shown.outcome.bytes = HX_SPAN_NONE;
     bool is_copied = hx_record_copy(&request->arena, &shown, &found->record);

@@ -114,6 +114,8 @@ void hx_memory_find_identity(struct hx_memory_store *store, struct hx_store_requ
 void hx_memory_find(struct hx_memory_store *store, struct hx_store_request *request);
 /* Applies what `owner` left in its spool, oldest first, and forgets it. */
 void hx_memory_spool_apply(struct hx_memory_ledger *ledger, const struct hx_id *owner);
+/* The row as whoever looks sees it while its living owner has this in the spool. */
+struct hx_record hx_memory_shown(const struct hx_record *row, const struct hx_record *spooled);
 void hx_memory_synced(struct hx_memory_ledger *ledger);
 void hx_memory_row_fini(struct hx_memory_row *row);
 

@@ -103,28 +103,52 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
+/* The row with another changing part. */
+static struct hx_record with_changing(const struct hx_record *row, const struct hx_record *from)
+{
+    struct hx_record next = *from;
+    next.id = row->id;
+    next.tenant = row->tenant;
+    next.principal = row->principal;
+    next.server = row->server;
+    next.tool = row->tool;
+    next.key = row->key;
+    next.key_source = row->key_source;
+    next.generation = row->generation;
+    next.identity = row->identity;
+    next.twin = row->twin;
+    next.fingerprint = row->fingerprint;
+    next.effect_key = row->effect_key;
+    next.first_sent = row->first_sent;
+    next.created = row->created;
+    next.arguments = row->arguments;
+    next.contract = row->contract;
+    return next;
+}
+
+struct hx_record hx_memory_shown(const struct hx_record *row, const struct hx_record *spooled)
+{
+    struct hx_record shown = with_changing(row, spooled);
+    shown.is_cancel_requested = row->is_cancel_requested;
+    shown.is_told_pending = row->is_told_pending;
+    shown.is_acknowledged = row->is_acknowledged;
+    shown.needs_human = row->needs_human;
+    shown.repeats = row->repeats;
+    shown.sent_count = row->sent_count;
+    shown.lost_count = row->lost_count;
+    shown.adoptions = row->adoptions;
+    shown.holder = row->holder;
+    if (!hx_span_is_absent(shown.outcome.bytes))
+        shown.outcome.place = HX_OUTCOME_INLINE; /* no file has it */
+    return shown;
+}
+
 /* Replaces the changing part; what only grows never falls. */
 static void update_row(struct hx_memory_ledger *ledger, struct hx_memory_row *row,
                        const struct hx_record *record)
 {
     struct hx_record before = row->record;
-    struct hx_record next = *record;
-    next.id = before.id;
-    next.tenant = before.tenant;
-    next.principal = before.principal;
-    next.server = before.server;
-    next.tool = before.tool;
-    next.key = before.key;
-    next.key_source = before.key_source;
-    next.generation = before.generation;
-    next.identity = before.identity;
-    next.twin = before.twin;
-    next.fingerprint = before.fingerprint;
-    next.effect_key = before.effect_key;
-    next.first_sent = before.first_sent;
-    next.created = before.created;
-    next.arguments = before.arguments;
-    next.contract = before.contract;
+    struct hx_record next = with_changing(&before, record);
     next.is_cancel_requested |= before.is_cancel_requested;
     next.is_told_pending |= before.is_told_pending;
     next.is_acknowledged |= before.is_acknowledged;

@@ -423,6 +423,21 @@ static bool is_number(const struct column *column)
            column->kind == KIND_I64 || column->kind == KIND_ENUM || column->kind == KIND_WALL;
 }
 
+void hx_columns_take_changing(struct hx_record *to, const struct hx_record *from)
+{
+    for (int i = 0; i < COLUMN_COUNT; i++) {
+        const struct column *column = &columns[i];
+        const char *source = (const char *)from + column->offset;
+        char *target = (char *)to + column->offset;
+        if (column->part != HX_COLUMN_CHANGING)
+            continue;
+        if (!is_number(column))
+            memcpy(target, source, packed_size(column));
+        else if (!number_set(column, target, number_get(column, source)))
+            hx_assert(!"a value of ours");
+    }
+}
+
 _Static_assert(sizeof(struct hx_now) == 32, "a moment is packed as it lies in memory");
 
 void hx_columns_pack(struct hx_buf *bytes, const struct hx_record *record)

@@ -52,6 +52,9 @@ int hx_column_bind_span(sqlite3_stmt *stmt, int at, struct hx_span span, bool is
 int hx_column_load_span(sqlite3_stmt *stmt, int at, struct hx_arena *arena,
                         struct hx_span *ret_span) HX_MUST_CHECK;
 
+/* Takes over the part that a write replaces. */
+void hx_columns_take_changing(struct hx_record *to, const struct hx_record *from);
+
 /* The same values as plain bytes, for the spool: everything but the fixed part. */
 void hx_columns_pack(struct hx_buf *bytes, const struct hx_record *record);
 /* False when `bytes` is too short or wrong; consumes what it reads. */

@@ -338,6 +338,20 @@ static int apply_spools(struct hx_ledger *ledger, struct hx_store_request *reque
     return any;
 }
 
+/* Of a living owner's row the ledger may say "running" when the outcome was told already. */
+static int show_spools(struct hx_ledger *ledger, struct hx_store_request *request)
+{
+    for (uint32_t i = 0; i < request->record_count; i++) {
+        struct hx_store_found *found = &request->records[i];
+        if (found->owner_fact != HX_OWNER_ALIVE || found->record.state != HX_OP_RUNNING)
+            continue;
+        int rc = hx_spool_show(ledger, found, &request->arena);
+        if (rc < 0)
+            return HX_TRACE(rc);
+    }
+    return 0;
+}
+
 void hx_find_judge(struct hx_ledger *ledger, struct hx_store_request *request)
 {
     for (uint32_t i = 0; i < request->record_count; i++) {
@@ -381,8 +395,9 @@ static int find(struct hx_ledger *ledger, struct hx_store_request *request,
         if (needs_sync)
             return HX_FIND_NEEDS_SYNC;
     }
+    int rc = show_spools(ledger, request);
     hide_what_is_over(request);
-    return 0;
+    return HX_TRACE(rc);
 }
 
 int hx_find(struct hx_ledger *ledger, struct hx_store_request *request,

@@ -4,6 +4,7 @@
  *
  * What a dead owner left in its spool is applied before its row is shown. That needs a synced
  * transaction: in any other, the answer is HX_FIND_NEEDS_SYNC, and the caller begins again in one.
+ * What a living one has there is shown, and left to its owner to commit.
  */
 #ifndef HX_ADAPTER_STORE_SQLITE_FIND_H
 #define HX_ADAPTER_STORE_SQLITE_FIND_H
@@ -34,6 +35,9 @@ void hx_find_judge(struct hx_ledger *ledger, struct hx_store_request *request);
 /* Applies the spool of `owner`, in a synced transaction; its file goes in the aftermath. */
 int hx_spool_apply(struct hx_ledger *ledger, const struct hx_id *owner,
                    struct hx_aftermath *aftermath) HX_MUST_CHECK;
+/* Shows what the owner has spooled of this row, and syncs it first; nothing is written. */
+int hx_spool_show(struct hx_ledger *ledger, struct hx_store_found *found,
+                  struct hx_arena *arena) HX_MUST_CHECK;
 bool hx_spool_exists(struct hx_ledger *ledger, const struct hx_id *owner);
 
 #endif

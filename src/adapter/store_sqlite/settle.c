@@ -65,6 +65,42 @@ int hx_spool_apply(struct hx_ledger *ledger, const struct hx_id *owner,
     return 0;
 }
 
+struct show_context {
+    struct hx_store_found *found;
+    struct hx_arena *arena;
+};
+
+/* 0 = another row's, or of an attempt that is no longer its; 2 = shown. */
+static int show_one(void *context, const struct hx_record *record, uint64_t expected_fence)
+{
+    const struct show_context *show = context;
+    struct hx_record *row = &show->found->record;
+    struct hx_span bytes = record->outcome.bytes;
+    if (!hx_id_eq(&record->id, &row->id) || expected_fence != row->fence)
+        return 0;
+    if (!hx_span_is_absent(bytes)) {
+        bytes = hx_arena_dup(show->arena, bytes);
+        if (hx_span_is_absent(bytes))
+            return HX_RAISE(HX_E_LIMIT, "The answer is too large.");
+    }
+    hx_columns_take_changing(row, record);
+    row->outcome.bytes = bytes;
+    row->outcome.place =
+        hx_span_is_absent(bytes) ? record->outcome.place : HX_OUTCOME_INLINE; /* no file has it */
+    return 2;
+}
+
+int hx_spool_show(struct hx_ledger *ledger, struct hx_store_found *found, struct hx_arena *arena)
+{
+    struct show_context context = {found, arena};
+    char *path = hx_path_of_id(ledger->paths.spool, &found->record.owner);
+    int rc = hx_spool_read(path, ledger->hasher, show_one, &context);
+    if (rc == 2)
+        rc = hx_spool_sync(path); /* its owner may be about to */
+    hx_free(path);
+    return HX_TRACE(rc);
+}
+
 void hx_aftermath_carry_out(struct hx_ledger *ledger, struct hx_aftermath *aftermath)
 {
     for (uint32_t i = 0; i < aftermath->drop_count; i++)

@@ -285,3 +285,13 @@ int hx_spool_read(const char *path, struct hx_hasher *hasher,
     /* 1 says here: no further whole entry. */
     return rc == 1 ? 0 : HX_TRACE(rc);
 }
+
+int hx_spool_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return HX_RAISE_ERRNO("The spool %s cannot be read", path);
+    int rc = fdatasync(fd) < 0 ? HX_RAISE_ERRNO("The spool %s cannot be synced", path) : 0;
+    close(fd);
+    return rc;
+}

@@ -51,4 +51,7 @@ int hx_spool_read(const char *path, struct hx_hasher *hasher,
                                uint64_t expected_fence),
                   void *context) HX_MUST_CHECK;
 
+/* Makes sure that what was read from the file at `path` is on the disk. */
+int hx_spool_sync(const char *path) HX_MUST_CHECK;
+
 #endif
