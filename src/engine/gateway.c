@@ -316,7 +316,8 @@ int64_t hx_gateway_turn(struct hx_gateway *gateway)
     hx_arena_reset(&gateway->arena);
     /* Operations may put events into an inbox at once, and nothing in the loop would wake us for
      * them. */
-    bool has_more = had_any || !hx_list_is_empty(gateway->ports.upstream_inbox) ||
+    bool has_more = had_any || !hx_list_is_empty(&gateway->ready) ||
+                    !hx_list_is_empty(gateway->ports.upstream_inbox) ||
                     !hx_list_is_empty(gateway->ports.downstream_inbox);
     return has_more ? 0 : hx_timers_wait_ms(&gateway->timers, gateway->now.mono);
 }

@@ -55,8 +55,12 @@ void hx_link_free(struct hx_link *link)
     hx_asks_of_server_gone(link);
     hx_list_for_each_safe (node, &link->waiting_notices)
         hx_notice_free(hx_container_of(node, struct hx_notice, node));
-    hx_list_for_each_safe (node, &link->route_list)
-        hx_route_free(hx_container_of(node, struct hx_route, node));
+    hx_list_for_each_safe (node, &link->route_list) {
+        /* To listen here may be all that kept it in memory. */
+        struct hx_route_end end = hx_route_take(hx_container_of(node, struct hx_route, node));
+        if (end.work != NULL)
+            hx_work_look_again_later(end.work);
+    }
     hx_timer_disarm(&link->gateway->timers, &link->restart);
     hx_timer_disarm(&link->gateway->timers, &link->stuck);
     hx_timer_disarm(&link->gateway->timers, &link->start_limit);
