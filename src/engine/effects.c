@@ -395,16 +395,31 @@ static void wait_for_ladder(struct hx_work *work)
             hx_mono_after(gateway->now.mono, work->op.durable.contract.join_wait_ms));
 }
 
+/* It may be settled meanwhile by another process, which looks for it too, or by a person there. */
+static void watch_question(struct hx_work *work)
+{
+    struct hx_gateway *gateway = work->gateway;
+    struct hx_neighbourhood *neighbours = gateway->ports.neighbours;
+    if (hx_list_is_empty(&work->calls))
+        return;
+    if (neighbours != NULL)
+        neighbours->ops->watch(neighbours, &work->op.durable.owner, &work->op.durable.id);
+    hx_timer_arm_sooner(&gateway->timers, &work->poll, hx_mono_after(gateway->now.mono, POLL_MS));
+}
+
 /* Those who cannot be asked, or whose question is not for them, are told what the state says. */
 void hx_work_ask_person(struct hx_work *work)
 {
     bool is_question = work->op.durable.state == HX_OP_UNKNOWN;
     if (is_question && hx_ladder_is_climbed(work)) {
         wait_for_ladder(work);
+        watch_question(work);
         return;
     }
-    if (is_question && hx_ask_outcome(work))
+    if (is_question && hx_ask_outcome(work)) {
+        watch_question(work);
         return;
+    }
     if (work->op.durable.state == HX_OP_AWAITING_APPROVAL && hx_ask_approval(work))
         return;
     struct hx_list *node;

@@ -92,8 +92,8 @@ void hx_exchange_answer_lost(struct hx_link *link, const struct hx_peer_event *e
     if (end.kind == HX_ROUTE_HANDSHAKE)
         greeting_failed(link);
     else if (end.work != NULL)
-        hx_work_lost(end.work,
-                     is_unreadable ? HX_REASON_UNREADABLE_REPLY : HX_REASON_TRANSPORT_LOST, true);
+        hx_route_lost(&end, is_unreadable ? HX_REASON_UNREADABLE_REPLY : HX_REASON_TRANSPORT_LOST,
+                      true);
     else if (end.request != NULL && end.request->may_resend && !end.request->was_resent)
         ask_again(link, end.request);
     else if (end.request != NULL)

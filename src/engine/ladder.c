@@ -29,13 +29,17 @@ bool hx_ladder_has_route(const struct hx_work *work)
 
 void hx_ladder_begin(struct hx_work *work)
 {
-    bool is_possible =
-        server_of(work) != NULL && work->route == NULL && !work->gateway->is_draining;
+    bool is_possible = server_of(work) != NULL && !work->gateway->is_draining;
     if (work->search != HX_SEARCH_NONE)
         return;
     work->search = HX_SEARCH_OVER;
     if (!is_possible)
         return;
+    if (work->route != NULL) {
+        /* Its answer may still come where it was sent; looking whether it happened does no harm. */
+        (void)hx_probe_begin(work);
+        return;
+    }
     work->search = HX_SEARCH_LOOKING;
     struct hx_store_request *get = hx_store_make(work->gateway, HX_STORE_RESUME_GET);
     get->resume.op = work->op.durable.id;

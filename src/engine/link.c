@@ -129,7 +129,7 @@ static void settle_routes(struct hx_link *link)
         struct hx_route_end end = hx_route_take(hx_container_of(node, struct hx_route, node));
         struct hx_request *request = end.request;
         if (end.work != NULL) {
-            hx_work_lost(end.work, HX_REASON_TRANSPORT_LOST, true);
+            hx_route_lost(&end, HX_REASON_TRANSPORT_LOST, true);
         } else if (request != NULL && request->may_resend && !request->was_resent &&
                    !hx_link_is_closing(link)) {
             request->was_resent = true;
@@ -232,8 +232,10 @@ static void on_stalled(struct hx_link *link, uint64_t tag)
     hx_tell(link->gateway, HX_TELL_WARN, "server_stalled", "route=%llu", (unsigned long long)tag);
     hx_timer_arm(&link->gateway->timers, &link->stuck,
                  hx_mono_after(link->gateway->now.mono, link->server->options.stuck_timeout_ms));
-    if (route != NULL && route->work != NULL)
-        hx_work_lost(route->work, HX_REASON_TIMED_OUT, false);
+    if (route == NULL || route->work == NULL)
+        return;
+    struct hx_route_end end = {.kind = route->kind, .work = route->work};
+    hx_route_lost(&end, HX_REASON_TIMED_OUT, false);
 }
 
 static void on_fate(struct hx_link *link, const struct hx_peer_event *event)

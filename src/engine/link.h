@@ -213,6 +213,8 @@ struct hx_route_end {
 
 /* Frees the route. */
 struct hx_route_end hx_route_take(struct hx_route *route);
+/* No answer of its own comes for the work of this one. */
+void hx_route_lost(const struct hx_route_end *end, enum hx_reason reason, bool is_sender_gone);
 
 /* hello.c: the handshake that a link keeps. */
 void hx_hello_init(struct hx_hello *hello, size_t message_max);

@@ -47,8 +47,8 @@ bool hx_probe_begin(struct hx_work *work)
 /* A probe that is under way is not listened to any more: it only reads, so nothing is lost. */
 static void drop_probe(struct hx_work *work)
 {
-    struct hx_route *route = work->route;
-    if (route == NULL || route->kind != HX_ROUTE_PROBE)
+    struct hx_route *route = work->probe_route;
+    if (route == NULL)
         return;
     struct hx_link *link = route->link;
     uint64_t tag = route->id;
@@ -60,7 +60,7 @@ static void drop_probe(struct hx_work *work)
     }
     route->kind = HX_ROUTE_QUIET;
     route->work = NULL;
-    work->route = NULL;
+    work->probe_route = NULL;
 }
 
 void hx_probe_end(struct hx_work *work)
@@ -68,6 +68,7 @@ void hx_probe_end(struct hx_work *work)
     if (work->search != HX_SEARCH_PROBING)
         return;
     drop_probe(work);
+    hx_assert(work->probe_route == NULL);
     work->search = HX_SEARCH_OVER;
     work->gateway->probe_count--;
     hx_timer_disarm(&work->gateway->timers, &work->probe);
@@ -219,7 +220,7 @@ static void send_probe(struct hx_work *work, struct hx_link *link)
     hx_buf_init(&line, work->gateway->options.message_max);
     if (write_probe(work, probe_of(work), id, &line)) {
         route->work = work;
-        work->route = route;
+        work->probe_route = route;
         work->was_provable =
             hx_absence_is_provable(&work->op.durable, &work->facts, &work->gateway->now);
         hx_link_send(link, &line, route->id);
@@ -241,19 +242,19 @@ void hx_probe_due(struct hx_work *work)
         return;
     }
     struct hx_gateway *gateway = work->gateway;
-    if (work->route != NULL && work->route->kind == HX_ROUTE_PROBE) {
+    if (work->probe_route != NULL) {
         drop_probe(work);
         note(work, "probe was not answered");
         plan(work);
         return;
     }
-    struct hx_link *link = work->route == NULL ? link_for(work) : NULL;
+    struct hx_link *link = link_for(work);
     bool is_greeted = link != NULL && link->hello.initialize.len > 0;
     if (link != NULL && hx_link_want(link) && is_greeted) {
         work->probe_tries++;
         send_probe(work, link);
     } else {
-        /* The server is being started, or a late answer is listened for: soon. */
+        /* The server is being started: soon. */
         hx_timer_arm(&gateway->timers, &work->probe, hx_mono_after(gateway->now.mono, SOON_MS));
     }
 }

@@ -22,7 +22,9 @@ void hx_route_free(struct hx_route *route)
 {
     if (route->request != NULL)
         route->request->route = NULL;
-    if (route->work != NULL)
+    if (route->work != NULL && route->kind == HX_ROUTE_PROBE)
+        route->work->probe_route = NULL;
+    else if (route->work != NULL)
         route->work->route = NULL;
     hx_list_unlink(&route->node);
     hx_map_remove(&route->link->routes, &route->by_id);
@@ -34,6 +36,15 @@ struct hx_route_end hx_route_take(struct hx_route *route)
     struct hx_route_end end = {route->kind, route->request, route->work};
     hx_route_free(route);
     return end;
+}
+
+void hx_route_lost(const struct hx_route_end *end, enum hx_reason reason, bool is_sender_gone)
+{
+    /* Of a probe it says nothing about the call that it looks for. */
+    if (end->kind == HX_ROUTE_PROBE)
+        hx_probe_failed(end->work);
+    else
+        hx_work_lost(end->work, reason, is_sender_gone);
 }
 
 struct hx_route *hx_route_find(struct hx_link *link, uint64_t id)

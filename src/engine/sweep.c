@@ -37,8 +37,14 @@ static void look_after(struct hx_gateway *gateway, const struct hx_store_found *
                        struct hx_work *work)
 {
     const struct hx_record *record = &found->record;
-    if (work != NULL || record->state != HX_OP_UNKNOWN || !record->contract.has_probe)
+    if (record->state != HX_OP_UNKNOWN || !record->contract.has_probe)
         return;
+    if (work != NULL) {
+        /* Kept for a late answer, while there were too many to look after. */
+        if (work->op.phase == HX_PHASE_IDLE && work->search == HX_SEARCH_OVER)
+            (void)hx_probe_begin(work);
+        return;
+    }
     work = hx_work_load(gateway, record, NULL);
     work->facts = hx_facts_of(found->owner_fact, found->is_sender_gone, found->is_epoch_current);
     hx_ladder_begin(work);

@@ -324,7 +324,7 @@ static void take_unreadable(struct hx_link *link, struct hx_span line)
     hx_tell(link->gateway, HX_TELL_WARN, "unreadable_answer", "len=%zu", line.len);
     struct hx_route_end end = hx_route_take(route);
     if (end.work != NULL)
-        hx_work_lost(end.work, HX_REASON_UNREADABLE_REPLY, false);
+        hx_route_lost(&end, HX_REASON_UNREADABLE_REPLY, false);
     else if (end.request != NULL)
         hx_reply_error(end.request, HX_RPC_INTERNAL_ERROR,
                        HX_SPAN_LIT("The server's answer is not valid UTF-8 JSON, so it cannot be "

@@ -323,6 +323,10 @@ void hx_work_step(struct hx_work *work, const struct hx_event *event, struct hx_
         hx_effect_run(work, &effects.items[i], event, call);
     if (work->op.phase != HX_PHASE_SENDING)
         work->is_send_waiting = false;
+    if (work->op.durable.state != HX_OP_UNKNOWN)
+        hx_probe_end(work);
+    if (!hx_work_has_attempt(work))
+        work->is_lost_waiting = false; /* what comes next is another attempt's matter */
     tell_change(work, before);
     hx_work_look_again_later(work);
 }
@@ -346,10 +350,6 @@ void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_go
     bool is_closing = link == NULL || hx_link_is_closing(link);
     work->facts.is_sender_gone |= is_sender_gone;
     bool may_resend = hx_is_resend_declared(&work->op.durable.contract);
-    if (work->search == HX_SEARCH_PROBING && !hx_work_has_attempt(work)) {
-        hx_probe_failed(work);
-        return;
-    }
     if (hx_ladder_has_route(work)) {
         hx_ladder_over(work);
         return;

@@ -69,7 +69,7 @@ struct hx_work {
 
     /* The attempt in hand. */
     struct hx_buf message;  /* the request to send, as the first caller wrote it */
-    struct hx_route *route; /* set while an answer may come */
+    struct hx_route *route; /* set while an answer may come, or what a search asked for */
     uint32_t generation;    /* of the upstream process the claim was made for */
     bool is_send_waiting;   /* marked, and the upstream is not ready */
     bool is_cancel_forwarded;
@@ -88,6 +88,9 @@ struct hx_work {
     enum hx_search search;
     struct hx_span handle; /* what is searched by */
     struct hx_timer probe; /* the next one is due */
+    struct hx_route
+        *probe_route; /* set while one is being answered; an answer that is late may come
+                                     meanwhile on `route` */
     unsigned probe_tries;
     struct hx_negatives negatives;
     bool was_provable;      /* when the probe in hand was sent */

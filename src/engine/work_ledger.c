@@ -39,6 +39,12 @@ bool hx_is_row_sound(struct hx_gateway *gateway, const struct hx_record *record)
     return false;
 }
 
+static bool is_question_open(const struct hx_work *work)
+{
+    return work->op.durable.state == HX_OP_UNKNOWN && work->op.waiters > 0 &&
+           (hx_ladder_is_climbed(work) || work->ask != NULL);
+}
+
 void hx_work_found(struct hx_work *work, struct hx_store_request *done)
 {
     struct hx_gateway *gateway = work->gateway;
@@ -59,10 +65,14 @@ void hx_work_found(struct hx_work *work, struct hx_store_request *done)
         return;
     }
     enum hx_op_state before = work->op.durable.state;
+    bool is_as_before =
+        found->record.fence == work->op.durable.fence && found->record.state == before;
     if (found->record.fence != work->op.durable.fence || found->record.state != before)
         work->op.durable = hx_work_keep_record(work, &found->record);
     work->facts = hx_facts_of(found->owner_fact, found->is_sender_gone, found->is_epoch_current);
-    if (work->op.durable.state == HX_OP_READY && work->op.waiters > 0)
+    if (is_as_before && is_question_open(work))
+        hx_work_ask_person(work); /* who waits goes on waiting, and the row is watched */
+    else if (work->op.durable.state == HX_OP_READY && work->op.waiters > 0)
         look_when_possible(work);
     else
         hx_work_event(work, HX_EV_LOOK);

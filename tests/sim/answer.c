@@ -305,25 +305,6 @@ static void check_code(struct sim *sim, struct sim_call *call, struct sim_intent
     intent->may_have_been_sent |= !says_nothing_sent;
 }
 
-static void check_conflict(struct sim *sim, const struct sim_call *call,
-                           const struct sim_answer *answer)
-{
-    static const char *const fine[] = {"KEY_CONFLICT", "LEDGER_UNAVAILABLE", "REFUSED"};
-    if (answer->has_operation && sim_row(sim, &answer->operation) != NULL)
-        sim_fail(sim, "conflict %u was told about an operation", call->number);
-    for (size_t i = 0; i < 3; i++) {
-        if (answer->has_code && strcmp(answer->code, fine[i]) == 0) {
-            const struct sim_intent *intent = sim_intent_get(sim, call->intent);
-            sim_mark(sim, SIM_CONFLICT);
-            if (strcmp(sim->hosts[call->host].principal, sim->hosts[intent->host].principal) != 0)
-                sim_mark(sim, SIM_STRANGER);
-            return;
-        }
-    }
-    sim_fail(sim, "conflict %u was answered with %s", call->number,
-             answer->has_code ? answer->code : "an outcome");
-}
-
 /* A late answer on a living connection counts as delivered, although its caller has given up
  * without a word: the one limit that the contract names. A later repeat is a new operation. */
 static void allow_named_limit(struct sim *sim, struct sim_call *call, struct sim_intent *intent,
@@ -397,7 +378,7 @@ static void judge(const struct sim_door *door, const struct hx_rpc_msg *msg)
     if (intent->tool == SIM_LOOK)
         return;
     if (call->is_conflict)
-        check_conflict(sim, call, &answer);
+        sim_refused_check(sim, call, &answer);
     else if (answer.has_code)
         check_code(sim, call, intent, &answer);
     else

@@ -65,7 +65,12 @@ static bool operation_acted(struct sim *sim, const struct hx_id *operation)
 
 static void check_outcome_is_the_tools(struct sim *sim, const struct hx_record *row)
 {
-    if (row->outcome.is_reconstructed || row->outcome.place == HX_OUTCOME_GONE)
+    if (row->outcome.place == HX_OUTCOME_GONE)
+        sim_fail(sim,
+                 "operation %s succeeded, and its outcome is gone: no tool here answers at such "
+                 "length",
+                 sim_short_id(&row->id));
+    if (row->outcome.is_reconstructed)
         return;
     for (uint32_t i = 1; i <= sim->run_count; i++) {
         const struct sim_run *run = sim_run_get(sim, i);
@@ -99,12 +104,14 @@ static void check_move(struct sim *sim, const struct sim_shadow *before,
     if (before->state == HX_OP_UNKNOWN) {
         if (row->state == HX_OP_RUNNING && !is_resendable(row))
             sim_fail(sim, "operation %s was unknown and runs again", id);
-        if (row->state == HX_OP_READY || row->state == HX_OP_FAILED ||
-            row->state == HX_OP_CANCELLED)
+        bool is_proved = row->reason == HX_REASON_ABSENCE_PROVED && row->contract.has_probe;
+        if ((row->state == HX_OP_READY && !is_proved) ||
+            (row->state == HX_OP_FAILED && !is_proved) || row->state == HX_OP_CANCELLED)
             sim_fail(sim, "operation %s was unknown and is %s without a proof", id,
                      hx_op_state_name(row->state));
         if (row->state == HX_OP_SUCCEEDED && row->reason == HX_REASON_EVIDENCE)
             mark_evidence(sim, row);
+        sim_probe_check(sim, row);
     }
 }
 

@@ -449,25 +449,6 @@ void sim_host_begin(struct sim *sim, struct sim_intent *intent)
     retry_later(sim, intent, 0);
 }
 
-static void on_conflict_probe(struct sim *sim, struct sim_event *event)
-{
-    struct sim_intent *intent = sim_intent_get(sim, event->b);
-    struct sim_host *host = &sim->hosts[intent->host];
-    if (sim->form.port_count > 0 && sim_chance(&sim->shape, 500))
-        host = &sim->hosts[1 + sim_below(&sim->shape, sim->host_count)];
-    if (host->life == 0 || !host->is_ready)
-        return;
-    for (size_t i = 0;; i++) {
-        const struct hx_record *row = hx_memory_ledger_row(sim->ledger, i);
-        if (row == NULL)
-            return; /* the key is not taken yet, so nothing would conflict */
-        if (hx_span_eq_cstr(row->key, intent->key) &&
-            hx_span_eq_cstr(row->tool, sim_tool_names[intent->tool]))
-            break;
-    }
-    sim_host_call(sim, host, intent, true);
-}
-
 /* ---- answers ---- */
 
 static void settled(struct sim *sim, struct sim_intent *intent, const char *how)
@@ -477,7 +458,7 @@ static void settled(struct sim *sim, struct sim_intent *intent, const char *how)
     intent->state = SIM_INTENT_DONE;
     sim_trace(sim, "intent %u: %s", intent->number, how);
     if (intent->key[0] != '\0' && sim_chance(&sim->luck, sim->weather.conflict))
-        sim_after(sim, sim_between(&sim->luck, 0, 3000), on_conflict_probe)->b = intent->number;
+        sim_refused_probe(sim, intent);
 }
 
 static void again(struct sim *sim, struct sim_intent *intent, int64_t low_ms, int64_t high_ms)

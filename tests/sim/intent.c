@@ -112,6 +112,8 @@ void sim_rules_for(struct sim *sim, struct hx_span tool, struct hx_tool_rules *r
     }
     if (rules.contract.tool_class == HX_CLASS_KEYED)
         rules.effect_key_meta = HX_SPAN_LIT("effectKey");
+    if (rules.contract.has_probe)
+        sim_probe_rules(sim, &rules);
     *ret_rules = rules;
 }
 
@@ -127,6 +129,8 @@ static void plan_group(struct sim *sim, uint32_t group)
     enum sim_tool tool = (enum sim_tool)sim_below(rng, SIM_TOOL_COUNT);
     if (sim_chance(rng, 400))
         tool = SIM_PAY;
+    if (sim->form.has_probe && tool == SIM_PAY && sim_chance(&sim->extra, 600))
+        tool = SIM_BANK; /* so that the probe has something to do */
     uint32_t count = sim_chance(rng, 650) ? 1 : 2 + sim_below(rng, 2);
     int64_t at = sim_between(rng, 0, 40000);
     uint32_t host = 1 + sim_below(rng, sim->host_count);

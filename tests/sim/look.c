@@ -11,7 +11,7 @@ bool sim_look_route(const struct hx_upstream *upstream, uint64_t tag, struct hx_
                     uint32_t *ret_attempt)
 {
     struct hx_route *route = hx_route_find(upstream->owner, tag);
-    if (route == NULL || route->work == NULL)
+    if (route == NULL || route->work == NULL || route->kind != HX_ROUTE_WORK)
         return false;
     *ret_operation = route->work->op.durable.id;
     *ret_attempt = route->work->op.durable.attempt.number;
@@ -123,7 +123,9 @@ static void check_link(const struct hx_gateway *gateway, struct hx_link *link)
         hx_assert(route->request == NULL || route->work == NULL);
         hx_assert(route->request == NULL || route->request->route == route);
         hx_assert(route->request == NULL || route->request->session->link == link);
-        hx_assert(route->work == NULL || route->work->route == route);
+        hx_assert(route->work == NULL ||
+                  route == (route->kind == HX_ROUTE_PROBE ? route->work->probe_route
+                                                          : route->work->route));
         hx_assert(route->work == NULL || !hx_work_has_attempt(route->work) ||
                   route->work->link == link);
         routes++;
@@ -169,6 +171,8 @@ void sim_look_check(struct hx_gateway *gateway)
         }
         hx_assert(waiting == work->op.waiters);
         hx_assert(work->route == NULL || work->route->work == work);
+        hx_assert(work->probe_route == NULL || work->probe_route->work == work);
+        hx_assert(work->probe_route == NULL || work->search == HX_SEARCH_PROBING);
         hx_assert(work->link == NULL || is_in(&gateway->links, &work->link->node));
         hx_assert(work->link == NULL || is_in(&work->link->works, &work->link_node));
         hx_assert(work->link != NULL || hx_list_is_empty(&work->link_node));
@@ -205,7 +209,8 @@ const char *sim_look_idle(struct hx_gateway *gateway)
         const struct hx_work *work = hx_container_of(node, struct hx_work, node);
         bool is_listening = work->route != NULL && work->writes_open == 0 &&
                             (work->op.phase == HX_PHASE_IDLE || hx_work_has_attempt(work));
-        if (!is_listening && work->ask == NULL)
+        bool is_probing = work->search == HX_SEARCH_PROBING;
+        if (!is_listening && !is_probing && work->ask == NULL)
             return "an operation is in hand";
     }
     hx_list_for_each (node, &gateway->deliveries) {

@@ -79,6 +79,15 @@ struct sim *begin_serve(enum sim_share share, bool is_remote)
     return sim;
 }
 
+void the_tool_is_probed(struct sim *sim)
+{
+    struct hx_contract *contract = &sim->contracts[SIM_BANK];
+    sim->form.has_probe = contract->has_probe = true;
+    contract->dedupe_horizon_ms = HX_UNDECLARED_MS;
+    contract->in_flight_bound_ms = 2000;
+    contract->timeout_ms = 1000;
+}
+
 void end(struct sim *sim)
 {
     sim_free(sim);

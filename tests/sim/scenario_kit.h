@@ -26,6 +26,9 @@ struct sim *begin(void);
 struct sim *begin_serve(enum sim_share share, bool is_remote);
 void end(struct sim *sim);
 
+/* The keyed tool is never sent again, and looked for; no call is under way longer than 2 s. */
+void the_tool_is_probed(struct sim *sim);
+
 /* Numbers of intents, since the array may move. */
 uint32_t want(struct sim *sim, uint32_t host, enum sim_tool which, const char *key);
 /* The same is wanted still. */

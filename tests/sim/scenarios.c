@@ -168,6 +168,80 @@ static void a_loss_survives_the_machine(void **state)
     end(sim);
 }
 
+static void look_for_a_silent_one(struct sim *sim, int64_t act_ms)
+{
+    the_tool_is_probed(sim);
+    the_tool_is_silent(act_ms);
+    want(sim, 1, SIM_BANK, "key-1");
+    sim_run_for(sim, 1500);
+    assert_int_equal(last_row(sim)->state, HX_OP_UNKNOWN);
+}
+
+static void a_probe_finds_what_was_lost(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    look_for_a_silent_one(sim, 5);
+    sim_run_for(sim, 20 * 1000);
+    assert_int_equal(last_row(sim)->state, HX_OP_SUCCEEDED);
+    assert_int_equal(sim->marks[SIM_PROBE_FOUND], 1);
+    assert_int_equal(answers(sim, 1), 1);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+/* The process that got it lives, and could still act, however long nothing is found. */
+static void nothing_found_proves_nothing_while_the_server_lives(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    look_for_a_silent_one(sim, 40 * 60 * 1000);
+    sim_run_for(sim, 30 * 60 * 1000);
+    assert_true(sim->marks[SIM_PROBED] > 3);
+    assert_int_equal(last_row(sim)->state, HX_OP_UNKNOWN);
+    sim_process_die(sim, sim_process_find(sim, sim_run_get(sim, 1)->process), 9);
+    sim_run_for(sim, 30 * 60 * 1000);
+    assert_int_equal(last_row(sim)->state, HX_OP_FAILED);
+    assert_int_equal(sim->marks[SIM_PROBE_ABSENT], 1);
+    assert_int_equal(effects(sim), 0);
+    end(sim);
+}
+
+/* An answer that is longer than a message may be is an outcome, but not when it is the probe's. */
+static void a_long_answer_of_a_probe_says_nothing(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    sim->is_script_long = true;
+    look_for_a_silent_one(sim, -1);
+    sim_run_for(sim, 60 * 1000);
+    assert_true(sim->marks[SIM_PROBE_UNCLEAR] > 1);
+    assert_int_equal(last_row(sim)->state, HX_OP_UNKNOWN);
+    end(sim);
+}
+
+/* Seeds 895 and 1105: two processes look for it, and one of them finds out. */
+static void who_waits_hears_what_another_process_found_out(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    look_for_a_silent_one(sim, 5);
+    sim_life_kill(sim_life_find(sim, sim->hosts[1].life)); /* so nobody is told by its owner */
+    sim_host_connect(sim, &sim->hosts[3]);
+    sim_run_for(sim, 500);
+    sim->script_deaf = sim->hosts[2].life;
+    sim_host_call(sim, &sim->hosts[2], sim_intent_get(sim, 1), false);
+    sim_host_call(sim, &sim->hosts[3], sim_intent_get(sim, 1), false);
+    sim_run_for(sim, 1000);
+    assert_int_equal(answers(sim, 2), 0);
+    for (int i = 0; i < 20000 && last_row(sim)->state == HX_OP_UNKNOWN; i++)
+        sim_run_for(sim, 1);
+    assert_int_equal(last_row(sim)->state, HX_OP_SUCCEEDED);
+    sim_run_for(sim, 1000);
+    assert_int_equal(answers(sim, 2), 1);
+    end(sim);
+}
+
 /* Seeds 217 and 690: a claim on a row that is there already, and no mark. */
 static void a_mark_that_cannot_be_written_gives_the_claim_back(void **state)
 {
@@ -355,6 +429,10 @@ int main(void)
         cmocka_unit_test(an_answer_given_a_moment_ago_is_no_lost_one),
         cmocka_unit_test(a_keeper_that_leaves_says_what_became_of_its_answers),
         cmocka_unit_test(a_loss_survives_the_machine),
+        cmocka_unit_test(a_probe_finds_what_was_lost),
+        cmocka_unit_test(nothing_found_proves_nothing_while_the_server_lives),
+        cmocka_unit_test(a_long_answer_of_a_probe_says_nothing),
+        cmocka_unit_test(who_waits_hears_what_another_process_found_out),
         cmocka_unit_test(a_mark_that_cannot_be_written_gives_the_claim_back),
         cmocka_unit_test(a_person_who_never_answers_keeps_no_call_open),
         cmocka_unit_test(a_key_that_took_over_a_successor_still_conflicts),

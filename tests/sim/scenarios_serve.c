@@ -342,6 +342,32 @@ static void want_equal_while_one_follows(int64_t after_ms)
     end(sim);
 }
 
+/* Seed 201269: the server of a lost attempt was waited for when the attempt ran out of time. The
+ * next one goes over another connection, and must not be told that it is lost. */
+static void an_attempt_that_waited_for_its_server_and_timed_out_is_over(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    sim->contracts[SIM_SET].timeout_ms = 1000;
+    the_tool_is_silent(-1);
+    uint32_t number = want(sim, 1, SIM_SET, "key-1");
+    sim_run_for(sim, 700);
+    sim->weather.slow_start = 1000; /* half a second at least */
+    sim_process_die(sim, sim_process_find(sim, sim_run_get(sim, 1)->process), 9);
+    sim_run_for(sim, 400);
+    sim->weather.slow_start = 0;
+    assert_int_equal(last_row(sim)->state, HX_OP_UNKNOWN);
+    sim_intent_get(sim, number)->retries_left = 0;
+    sim_web_end(sim, &sim->hosts[1]);
+    the_tool_works();
+    sim_host_call(sim, &sim->hosts[2], sim_intent_get(sim, number), false);
+    sim_run_for(sim, 20 * 1000);
+    assert_int_equal(last_row(sim)->state, HX_OP_SUCCEEDED);
+    assert_null(sim_look_idle(at_port(sim)->gateway));
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
 /* Seed 31443 and others: the ledger is full, so the outcome stands in the spool of the first `serve`
  * when its client has it, and the second one is asked. */
 static void a_spooled_outcome_is_told_by_another_process_too(void **state)
@@ -641,6 +667,7 @@ int main(void)
         cmocka_unit_test(nothing_is_sent_where_the_search_listens),
         cmocka_unit_test(a_new_attempt_hears_no_other_server),
         cmocka_unit_test(a_question_goes_with_the_session_of_whom_it_was_asked),
+        cmocka_unit_test(an_attempt_that_waited_for_its_server_and_timed_out_is_over),
         cmocka_unit_test(a_spooled_outcome_is_told_by_another_process_too),
         cmocka_unit_test(who_follows_to_a_successor_waits_for_it),
         cmocka_unit_test(a_cancel_overtakes_the_search_for_a_stream),

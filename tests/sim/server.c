@@ -102,6 +102,15 @@ static void say(struct sim *sim, struct sim_process *process, struct hx_span lin
         sim_child_say(sim, process, line);
 }
 
+void sim_process_answer(struct sim *sim, struct sim_process *process, struct hx_span id,
+                        struct hx_span line)
+{
+    if (process->is_remote)
+        sim_remote_say(sim, process, line, strtoull(id.ptr, NULL, 10), true);
+    else
+        say(sim, process, line, NULL);
+}
+
 void sim_run_write(const struct sim_run *run, struct hx_buf *line)
 {
     (void)hx_buf_printf(line, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"%s\":", run->route_id,
@@ -164,6 +173,8 @@ static void act(struct sim *sim, struct sim_run *run)
     if (run->has_acted)
         return;
     run->has_acted = true;
+    run->seen_at =
+        sim->now + sim_between(&sim->extra, 0, sim->contracts[run->tool].visibility_lag_ms);
     sim_check_act(sim, run);
 }
 
@@ -283,7 +294,8 @@ static void begin_run(struct sim *sim, struct sim_process *process, struct sim_r
               sim_short_id(&run->operation), run->attempt);
     if (process->is_remote)
         sim_remote_begin(sim, run);
-    if (!run->is_refusal && act_ms >= 0)
+    run->acts_at = run->is_refusal || act_ms < 0 ? -1 : sim->now + act_ms;
+    if (run->acts_at >= 0)
         sim_after(sim, act_ms, on_act)->b = run->number;
     if (answer_ms >= 0)
         sim_after(sim, answer_ms, on_answer)->b = run->number;
@@ -405,6 +417,11 @@ static void take_request(struct sim *sim, struct sim_process *process, const str
     if (hx_span_eq_cstr(msg->method, "tools/call")) {
         if (!process->is_initialized)
             sim_fail(sim, "process %u got a call before it was greeted", process->number);
+        uint32_t name = hx_json_member(&sim->tape, msg->params_token, HX_SPAN_LIT("name"));
+        if (hx_span_eq_cstr(hx_json_content(&sim->tape, name), "find")) {
+            sim_probe_take(sim, process, msg);
+            return;
+        }
         take_call(sim, process, msg, event);
         return;
     }
@@ -423,10 +440,7 @@ static void take_request(struct sim *sim, struct sim_process *process, const str
         (void)hx_buf_append_cstr(&line, "{}");
     }
     (void)hx_buf_append_char(&line, '}');
-    if (process->is_remote)
-        sim_remote_say(sim, process, hx_buf_span(&line), strtoull(msg->id.raw.ptr, NULL, 10), true);
-    else
-        say(sim, process, hx_buf_span(&line), NULL);
+    sim_process_answer(sim, process, msg->id.raw, hx_buf_span(&line));
     hx_buf_fini(&line);
 }
 

@@ -100,7 +100,13 @@ bool sim_chance(struct sim_rng *rng, unsigned per_mille);
     X(POINT, "resume point given")                                                                 \
     X(POINT_USED, "resume point used")                                                             \
     X(POINT_EVIDENCE, "resume point used, with evidence")                                          \
-    X(POINT_LOST, "resume point used in vain")
+    X(POINT_LOST, "resume point used in vain")                                                     \
+    X(EXPIRED, "key older than the low-water mark refused")                                        \
+    X(PROBED, "probe sent")                                                                        \
+    X(PROBE_UNCLEAR, "probe told nothing that can be judged")                                      \
+    X(PROBE_FOUND, "probe found it")                                                               \
+    X(PROBE_ABSENT, "absence proved by probes")                                                    \
+    X(PROBE_AGAIN, "ready again after a proof of absence")
 
 enum sim_mark {
 #define SIM_MARK_ENUM(NAME, text) SIM_##NAME,
@@ -110,6 +116,8 @@ enum sim_mark {
 };
 
 extern const char *const sim_mark_names[SIM_MARK_COUNT];
+
+struct sim_answer;
 
 /* ---- what is wanted and what came of it ---- */
 
@@ -151,6 +159,7 @@ struct sim_intent {
     int64_t told_at; /* first */
     bool was_told_failed;
     bool is_person_decided;
+    bool is_ancient;         /* its key is older than what the ledger knows of */
     bool may_have_been_sent; /* some call of it was not told "nothing was sent" */
     struct hx_id told_operation;
     uint32_t told_run; /* the run whose result it was told; 0 = none */
@@ -212,6 +221,8 @@ struct sim_run {
     uint32_t heard_generation;
     bool has_point; /* a resume point was given */
     bool is_taken_up;
+    int64_t acts_at; /* -1 = never */
+    int64_t seen_at; /* by a probe, once it has acted */
     bool is_rpc_error;
     bool is_refusal; /* a listed error: proves that nothing happened */
     enum {
@@ -408,6 +419,8 @@ struct sim_form {
     uint32_t port_count; /* 0 = each client starts a `run` */
     enum sim_share share;
     bool is_remote; /* the tool server is reached over HTTP */
+    bool has_probe; /* the keyed tool is looked after by another one, find */
+    enum hx_probe_match match;
 };
 
 struct sim_options {
@@ -433,6 +446,7 @@ struct sim {
     struct sim_rng luck;   /* what happens to it */
     struct sim_rng engine; /* what the gateways are given */
     struct sim_rng shape;  /* which gateways there are, and what only some of them meet */
+    struct sim_rng extra;  /* what came later: histories without it stay as they were */
     struct sim_form form;
     struct sim_weather weather;
     bool is_calm; /* faults are over */
@@ -495,6 +509,8 @@ struct sim {
     bool is_person_away;
     int64_t script_disk_ms;  /* to the ledger, and back */
     bool is_front_careless;  /* the front lets anybody into a session whose id he knows */
+    bool is_script_long;     /* probes are answered at too great length */
+    uint32_t script_deaf;    /* this life's probes are not answered */
     int64_t script_write_ms; /* how long the kernel takes no byte of an answer; 0 = by luck */
     void (*script_run)(struct sim *sim, struct sim_run *run, int64_t *act_ms, int64_t *answer_ms);
 };
@@ -547,6 +563,27 @@ struct hx_peer_event *sim_upstream_event(struct sim_upstream *upstream,
                                          uint64_t tag, struct hx_span line);
 struct hx_upstream *sim_upstream_new(struct sim_life *life);
 void sim_upstream_free(struct sim_upstream *upstream);
+
+/* Says a whole answer to the request `id`, which came under that number. */
+void sim_process_answer(struct sim *sim, struct sim_process *process, struct hx_span id,
+                        struct hx_span line);
+
+/* ---- probe.c: the tool that looks whether it happened ---- */
+
+void sim_probe_choose(struct sim *sim);
+void sim_probe_rules(const struct sim *sim, struct hx_tool_rules *rules);
+/* It is called. */
+void sim_probe_take(struct sim *sim, struct sim_process *process, const struct hx_rpc_msg *msg);
+/* A row says that it was looked for. */
+void sim_probe_check(struct sim *sim, const struct hx_record *row);
+
+/* ---- refused.c: calls that must be refused ---- */
+
+void sim_refused_plan(struct sim *sim);
+/* Somebody uses the key of this one for something else. */
+void sim_refused_probe(struct sim *sim, const struct sim_intent *intent);
+void sim_refused_check(struct sim *sim, const struct sim_call *call,
+                       const struct sim_answer *answer);
 
 /* ---- child.c: a server behind pipes ---- */
 

@@ -365,6 +365,7 @@ struct sim *sim_new(const struct sim_options *options)
     sim->luck.state = options->seed * 0x10001 + 2;
     sim->engine.state = options->seed * 0x1000003 + 3;
     sim->shape.state = options->seed * 0x100000d + 4;
+    sim->extra.state = options->seed * 0x1000193 + 5;
     sim->clock.now = read_clock;
     sim->rand.fill = fill;
     sim->boot_began = -100000;
@@ -418,7 +419,7 @@ static void ask_again(struct sim *sim)
 {
     for (uint32_t i = 1; i <= sim->intent_count; i++) {
         struct sim_intent *intent = sim_intent_get(sim, i);
-        if (intent->key[0] == '\0' || intent->tool == SIM_LOOK)
+        if (intent->key[0] == '\0' || intent->tool == SIM_LOOK || intent->is_ancient)
             continue;
         intent->give_up = SIM_WAIT_ON;
         intent->retries_left = 0;
@@ -442,7 +443,9 @@ void sim_history(struct sim *sim)
     const int64_t storm_ms = 90 * 1000;
     const int64_t calm_ms = 60 * 60 * 1000;
     choose_weather(sim);
+    sim_probe_choose(sim);
     sim_plan(sim);
+    sim_refused_plan(sim);
     for (uint32_t i = 1; i <= sim->form.port_count; i++)
         sim_port_open(sim, i);
     for (uint32_t i = 1; i <= sim->host_count; i++) {
