@@ -189,13 +189,13 @@ void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event)
     if (route == NULL)
         return;
     struct hx_route_end end = hx_route_take(route);
-    if (end.kind == HX_ROUTE_PROBE || end.kind == HX_ROUTE_QUERY) {
+    bool is_about_it =
+        end.kind == HX_ROUTE_PROBE || end.kind == HX_ROUTE_QUERY ||
+        (end.kind == HX_ROUTE_TASK && end.work != NULL && end.work->task.is_status_asked);
+    if (is_about_it && end.work != NULL) {
         /* It answers a question about the call, and is no answer of the call's. */
-        if (end.work != NULL && end.kind == HX_ROUTE_PROBE)
-            hx_probe_failed(end.work);
-        else if (end.work != NULL)
-            hx_ladder_over(end.work);
-    } else if (end.work != NULL) {
+        hx_route_lost(&end, HX_REASON_UNREADABLE_REPLY, false);
+    } else if (end.work != NULL && !is_about_it) {
         struct hx_event reply = hx_work_make_event(end.work, HX_EV_REPLY);
         reply.outcome =
             (struct hx_outcome){.kind = event->has_error ? HX_OUTCOME_ERROR : HX_OUTCOME_RESULT,

@@ -368,7 +368,7 @@ static void an_attempt_that_waited_for_its_server_and_timed_out_is_over(void **s
     end(sim);
 }
 
-/* Seed 31443 and others: the ledger is full, so the outcome stands in the spool of the first `serve`
+/* Seed 31443 and others: the ledger is full, so the outcome stands in the spool of the first one
  * when its client has it, and the second one is asked. */
 static void a_spooled_outcome_is_told_by_another_process_too(void **state)
 {
