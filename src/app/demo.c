@@ -18,10 +18,11 @@
 #include <unistd.h>
 
 #include "app/commands.h"
-#include "app/demo_client.h"
-#include "app/demo_process.h"
 #include "app/demo_scene.h"
+#include "app/mcp_client.h"
 #include "app/nearest.h"
+#include "app/offspring.h"
+#include "app/scratch.h"
 #include "app/table.h"
 #include "json/text.h"
 
@@ -33,7 +34,7 @@ struct demo {
     bool is_bare_only;
     const char *only;
     const char *server;
-    char directory[128];
+    char directory[HX_SCRATCH_SIZE];
     struct hx_demo_paths paths;
     struct hx_demo_run runs[RUNS_MAX]; /* scene by scene: bare, then guarded */
     int run_fds[RUNS_MAX];             /* -1 = over, or never begun */
@@ -145,19 +146,6 @@ static bool find_programs(struct demo *demo)
     return false;
 }
 
-static bool make_directory(struct demo *demo)
-{
-    const char *base = getenv("TMPDIR");
-    if (!base || base[0] != '/' || strlen(base) > 80)
-        base = "/tmp";
-    snprintf(demo->directory, sizeof(demo->directory), "%s/hapax-demo-XXXXXX", base);
-    if (mkdtemp(demo->directory))
-        return true;
-    fprintf(stderr, "hapax demo: cannot make a directory in %s: %s.\n", base, strerror(errno));
-    demo->directory[0] = '\0';
-    return false;
-}
-
 /* --- playing ------------------------------------------------------------- */
 
 static void begin_run(struct demo *demo, size_t index)
@@ -240,7 +228,7 @@ static void take_run(struct demo *demo, size_t index)
 static void play_all(struct demo *demo, int signal_fd)
 {
     size_t count = 2 * hx_demo_scene_count();
-    int64_t start_ms = hx_demo_now_ms();
+    int64_t start_ms = hx_mcp_now_ms();
     for (size_t i = 0; i < count; i++)
         begin_run(demo, i);
     for (;;) {
@@ -251,7 +239,7 @@ static void play_all(struct demo *demo, int signal_fd)
             open_count += demo->run_fds[i] >= 0;
         }
         fds[count] = (struct pollfd){signal_fd, POLLIN, 0};
-        demo->elapsed_ms = hx_demo_now_ms() - start_ms;
+        demo->elapsed_ms = hx_mcp_now_ms() - start_ms;
         if (open_count == 0)
             return;
         if (demo->elapsed_ms > DEMO_MS || (poll(fds, count + 1, 1000) > 0 && fds[count].revents)) {
@@ -384,15 +372,16 @@ int hx_cmd_demo(int argc, char **argv)
     if (sigprocmask(SIG_BLOCK, &stops, NULL) != 0)
         return HX_EXIT_FAILED;
     int signal_fd = signalfd(-1, &stops, SFD_CLOEXEC);
-    if (signal_fd < 0 || !hx_demo_adopt_orphans() || !find_programs(demo) || !make_directory(demo))
+    if (signal_fd < 0 || !hx_offspring_adopt() || !find_programs(demo) ||
+        !hx_scratch_make("demo", demo->directory))
         return HX_EXIT_FAILED;
     if (!demo->is_json)
         puts("Staging every failure at the moment between the charge and its answer.\n");
     fflush(stdout); /* the runs are forks and must not print it again */
     play_all(demo, signal_fd);
     /* Runs that are over have left nothing; what an interrupted one started comes to us. */
-    (void)hx_demo_end_children(hx_demo_now_ms());
-    hx_demo_remove_tree(demo->directory);
+    (void)hx_offspring_end(hx_mcp_now_ms());
+    hx_scratch_remove(demo->directory);
     close(signal_fd);
     return report(demo);
 }

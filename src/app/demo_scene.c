@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "app/demo_client.h"
-#include "app/demo_process.h"
+#include "app/mcp_client.h"
+#include "app/offspring.h"
 #include "base/fault.h"
 
 #define STEP_MS 12000 /* no step of any scene takes so long unless something is broken */
@@ -33,7 +33,7 @@ struct hx_demo_stage {
     const struct hx_demo_paths *paths;
     char charges[600]; /* the file that the server writes */
     char errors[600];
-    struct hx_demo_client client; /* the latest */
+    struct hx_mcp_client client; /* the latest */
 };
 
 /* --- parts that scenes are made of --------------------------------------- */
@@ -50,7 +50,7 @@ static bool fail(struct hx_demo_stage *stage, const char *format, ...)
 
 static int64_t soon_ms(void)
 {
-    return hx_demo_now_ms() + STEP_MS;
+    return hx_mcp_now_ms() + STEP_MS;
 }
 
 /* The charges so far, as text; returns their number. */
@@ -77,7 +77,7 @@ static bool wait_for_charges(struct hx_demo_stage *stage, int count)
 {
     int64_t deadline_ms = soon_ms();
     while (count_charges(stage) < count) {
-        if (hx_demo_now_ms() > deadline_ms)
+        if (hx_mcp_now_ms() > deadline_ms)
             return fail(stage, "the server did not charge within %d s", STEP_MS / 1000);
         poll(NULL, 0, 5); /* the file is looked at again */
     }
@@ -110,9 +110,9 @@ static bool start_client(struct hx_demo_stage *stage)
     snprintf(ledger, sizeof(ledger), "%s/ledger", paths->directory);
     for (size_t i = skipped; words[i]; i++)
         argv[i - skipped] = (char *)(uintptr_t)words[i]; /* exec does not write to them */
-    if (hx_demo_client_start(&stage->client, argv, stage->errors) != 0)
+    if (hx_mcp_client_start(&stage->client, argv, stage->errors) != 0)
         return fail(stage, "%s", hx_fault_last()->text);
-    if (!hx_demo_client_handshake(&stage->client, soon_ms()))
+    if (!hx_mcp_client_handshake(&stage->client, soon_ms()))
         return fail(stage, "no answer to initialize from %s",
                     stage->run->is_guarded ? "hapax run" : "the server");
     return true;
@@ -133,7 +133,7 @@ static bool send_calls(struct hx_demo_stage *stage, unsigned first_id, int count
             hx_buf_printf(&calls, ",\"_meta\":{\"dev.hapax/idempotencyKey\":\"%s\"}", key);
         hx_buf_append_cstr(&calls, "}}\n");
     }
-    bool is_sent = hx_buf_ok(&calls) && hx_demo_client_send(&stage->client, hx_buf_span(&calls));
+    bool is_sent = hx_buf_ok(&calls) && hx_mcp_client_send(&stage->client, hx_buf_span(&calls));
     hx_buf_fini(&calls);
     stage->run->calls += count;
     return is_sent || fail(stage, "the server went away before the call was sent");
@@ -152,7 +152,7 @@ static const char *receipt_in(const char *text)
 
 /* Compares what the caller was told with what the server wrote down. */
 static enum hx_demo_told classify(const struct hx_demo_stage *stage,
-                                  const struct hx_demo_answer *answer)
+                                  const struct hx_mcp_answer *answer)
 {
     char charges[CHARGES_BYTES_MAX];
     char first[64] = "";
@@ -172,7 +172,7 @@ static enum hx_demo_told classify(const struct hx_demo_stage *stage,
 
 static bool take_answer(struct hx_demo_stage *stage, unsigned id)
 {
-    if (!hx_demo_client_wait(&stage->client, id, soon_ms()))
+    if (!hx_mcp_client_wait(&stage->client, id, soon_ms()))
         return fail(stage,
                     stage->client.is_closed ? "the connection closed instead of an answer"
                                             : "no answer within %d s",
@@ -199,11 +199,11 @@ static bool begin(struct hx_demo_stage *stage)
 /* Leaves the broken connection, starts a new process, repeats the call. */
 static bool repeat_through_new_process(struct hx_demo_stage *stage)
 {
-    if (!hx_demo_client_wait_closed(&stage->client, soon_ms()))
+    if (!hx_mcp_client_wait_closed(&stage->client, soon_ms()))
         return fail(stage, "the connection did not close");
     if (!is_unanswered(stage, 1))
         return false;
-    hx_demo_client_stop(&stage->client);
+    hx_mcp_client_stop(&stage->client);
     return start_client(stage) && send_call(stage, 1) && take_answer(stage, 1);
 }
 
@@ -215,7 +215,7 @@ static bool play_timeout(struct hx_demo_stage *stage)
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1,"
         "\"reason\":\"McpError: MCP error -32001: Request timed out\"}}\n";
     return begin(stage) && is_unanswered(stage, 1) &&
-           hx_demo_client_send(&stage->client, HX_SPAN_LIT(cancel)) && send_call(stage, 2) &&
+           hx_mcp_client_send(&stage->client, HX_SPAN_LIT(cancel)) && send_call(stage, 2) &&
            take_answer(stage, 2);
 }
 
@@ -225,7 +225,7 @@ static bool play_front_killed(struct hx_demo_stage *stage)
     if (!begin(stage))
         return false;
     const char *exe = stage->run->is_guarded ? stage->paths->hapax : stage->paths->server;
-    if (!hx_demo_kill(stage->client.pid, exe))
+    if (!hx_offspring_kill(stage->client.pid, exe))
         return fail(stage, "the process that the client started could not be killed");
     return repeat_through_new_process(stage);
 }
@@ -237,7 +237,7 @@ static bool play_server_killed(struct hx_demo_stage *stage)
     pid_t pid = charging_pid(stage);
     if (stage->run->is_guarded && pid == stage->client.pid)
         return fail(stage, "hapax run became the server itself");
-    if (!hx_demo_kill(pid, stage->paths->server))
+    if (!hx_offspring_kill(pid, stage->paths->server))
         return fail(stage, "the server that charged could not be killed");
     if (!stage->run->is_guarded)
         return repeat_through_new_process(stage);
@@ -253,10 +253,10 @@ static bool play_keeper_killed(struct hx_demo_stage *stage)
 {
     if (!begin(stage))
         return false;
-    pid_t keeper = hx_demo_pipe_reader(stage->client.in_fd, stage->client.pid);
+    pid_t keeper = hx_offspring_pipe_reader(stage->client.in_fd, stage->client.pid);
     if (keeper == 0)
         return fail(stage, "no keeper holds the client's pipe");
-    if (!hx_demo_kill(keeper, stage->paths->hapax))
+    if (!hx_offspring_kill(keeper, stage->paths->hapax))
         return fail(stage, "the keeper could not be killed");
     return repeat_through_new_process(stage);
 }
@@ -266,7 +266,7 @@ static bool play_client_killed(struct hx_demo_stage *stage)
     pid_t client = fork();
     if (client == 0) {
         if (start_client(stage) && send_call(stage, 1))
-            (void)hx_demo_client_wait(&stage->client, 1, soon_ms()); /* killed before that */
+            (void)hx_mcp_client_wait(&stage->client, 1, soon_ms()); /* killed before that */
         _exit(0);
     }
     stage->run->calls++; /* the one counted in the other process */
@@ -338,7 +338,7 @@ static const struct hx_demo_scene scenes[] = {
     {"two-at-once", "two meant, at once", 2, 2, HX_TOLD_EACH_OWN, 300, play_two_at_once},
 };
 
-_Static_assert(KEYED_CALLS + 1 < HX_DEMO_ANSWERS_MAX, "every call has a place for its answer");
+_Static_assert(KEYED_CALLS + 1 < HX_MCP_ANSWERS_MAX, "every call has a place for its answer");
 
 size_t hx_demo_scene_count(void)
 {
@@ -377,18 +377,18 @@ const char *hx_demo_told_text(enum hx_demo_told told)
 void hx_demo_scene_play(struct hx_demo_run *run, const struct hx_demo_paths *paths)
 {
     struct hx_demo_stage *stage = &(struct hx_demo_stage){.run = run, .paths = paths};
-    int64_t start_ms = hx_demo_now_ms();
+    int64_t start_ms = hx_mcp_now_ms();
     snprintf(stage->charges, sizeof(stage->charges), "%s/charges", paths->directory);
     snprintf(stage->errors, sizeof(stage->errors), "%s/stderr", paths->directory);
     signal(SIGPIPE, SIG_IGN); /* writing to a killed server is part of the play */
     stage->client.in_fd = -1;
     stage->client.out_fd = -1;
-    if (!hx_demo_adopt_orphans() || mkdir(paths->directory, 0700) != 0)
+    if (!hx_offspring_adopt() || mkdir(paths->directory, 0700) != 0)
         fail(stage, "cannot prepare %.150s: %s", paths->directory, strerror(errno));
     else
         (void)scenes[run->scene].play(stage); /* what went wrong stands in run->problem */
-    hx_demo_client_stop(&stage->client);
-    run->left_behind = hx_demo_end_children(hx_demo_now_ms() + EXIT_MS);
+    hx_mcp_client_stop(&stage->client);
+    run->left_behind = hx_offspring_end(hx_mcp_now_ms() + EXIT_MS);
     run->effects = count_charges(stage);
-    run->elapsed_ms = hx_demo_now_ms() - start_ms;
+    run->elapsed_ms = hx_mcp_now_ms() - start_ms;
 }

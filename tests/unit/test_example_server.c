@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "app/demo_client.h"
+#include "app/mcp_client.h"
 
 #define STEP_MS 20000 /* only a broken server takes so long */
 
@@ -23,7 +23,7 @@ struct fixture {
     char directory[64];
     char charges[96];
     char errors[96];
-    struct hx_demo_client client;
+    struct hx_mcp_client client;
 };
 
 static void start(struct fixture *fixture, const char *option)
@@ -32,7 +32,7 @@ static void start(struct fixture *fixture, const char *option)
     char *argv[5] = {NULL};
     for (size_t i = 0; words[i]; i++)
         argv[i] = (char *)(uintptr_t)words[i];
-    assert_int_equal(hx_demo_client_start(&fixture->client, argv, fixture->errors), 0);
+    assert_int_equal(hx_mcp_client_start(&fixture->client, argv, fixture->errors), 0);
 }
 
 static int setup(void **state)
@@ -62,7 +62,7 @@ static void stop(struct fixture *fixture)
 {
     int status;
     pid_t pid = fixture->client.pid;
-    hx_demo_client_stop(&fixture->client);
+    hx_mcp_client_stop(&fixture->client);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
@@ -70,12 +70,12 @@ static void stop(struct fixture *fixture)
 
 static void say(struct fixture *fixture, const char *line)
 {
-    assert_true(hx_demo_client_send(&fixture->client, hx_span_cstr(line)));
+    assert_true(hx_mcp_client_send(&fixture->client, hx_span_cstr(line)));
 }
 
-static const struct hx_demo_answer *answer_of(struct fixture *fixture, unsigned id)
+static const struct hx_mcp_answer *answer_of(struct fixture *fixture, unsigned id)
 {
-    if (!hx_demo_client_wait(&fixture->client, id, hx_demo_now_ms() + STEP_MS))
+    if (!hx_mcp_client_wait(&fixture->client, id, hx_mcp_now_ms() + STEP_MS))
         fail_msg("no answer to request %u", id);
     return &fixture->client.answers[id];
 }
@@ -96,7 +96,7 @@ static void answers_and_refuses(void **state)
 {
     struct fixture *fixture = *state;
     start(fixture, NULL);
-    assert_true(hx_demo_client_handshake(&fixture->client, hx_demo_now_ms() + STEP_MS));
+    assert_true(hx_mcp_client_handshake(&fixture->client, hx_mcp_now_ms() + STEP_MS));
     say(fixture, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{"
                  "\"name\":\"charge\",\"arguments\":{\"amount\":5,\"note\":\"a\"}}}\n");
     assert_non_null(strstr(answer_of(fixture, 1)->text, "charged, receipt "));
@@ -132,7 +132,7 @@ static void a_slow_charge_blocks_nobody(void **state)
     assert_false(fixture->client.answers[1].is_there);
     assert_int_equal(count_charges(fixture), 2);
     kill(fixture->client.pid, SIGKILL);
-    hx_demo_client_stop(&fixture->client);
+    hx_mcp_client_stop(&fixture->client);
     assert_int_equal(waitpid(fixture->client.pid, NULL, 0), fixture->client.pid);
 }
 
@@ -153,7 +153,7 @@ static void cancels_and_the_end_of_input(void **state)
         say(fixture, call);
         close(fixture->client.in_fd);
         fixture->client.in_fd = -1;
-        assert_true(hx_demo_client_wait_closed(&fixture->client, hx_demo_now_ms() + STEP_MS));
+        assert_true(hx_mcp_client_wait_closed(&fixture->client, hx_mcp_now_ms() + STEP_MS));
         assert_true(fixture->client.answers[2].is_there);
         assert_int_equal(fixture->client.answers[1].is_there, i == 0);
         assert_int_equal(count_charges(fixture), i + 1);

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "app/demo_process.h"
+#include "app/offspring.h"
 #include "json/reader.h"
 
 static const char *hapax_path; /* from the command line */
@@ -156,7 +156,7 @@ static void an_interrupted_demo_leaves_nothing(void **state)
     absolute = realpath(directory, NULL);
     assert_non_null(absolute);
     assert_int_equal(setenv("TMPDIR", absolute, 1), 0);
-    assert_true(hx_demo_adopt_orphans());
+    assert_true(hx_offspring_adopt());
     pid_t pid = start(words, &fd);
     /* Its first progress line tells that the servers run; the slower scenes still do. */
     ssize_t len = 0;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/demo_process.h"
+#include "app/offspring.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,33 +16,55 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "app/demo_client.h"
+#include "app/mcp_client.h"
 
 #define ANCESTORS_MAX 64
+#define LISTED_MAX 512
 
-bool hx_demo_adopt_orphans(void)
+bool hx_offspring_adopt(void)
 {
     return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0;
+}
+
+/* What the kernel says of a process: 'Z' and 0 when it is gone. */
+static void look_at(pid_t pid, char *ret_state, pid_t *ret_parent)
+{
+    char path[64];
+    char line[512];
+    char state = 'Z';
+    int parent = 0;
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *in = fopen(path, "re");
+    /* The second field is the name in parentheses, and may itself hold any byte. */
+    if (in && fgets(line, sizeof(line), in)) {
+        const char *after = strrchr(line, ')');
+        if (!after || sscanf(after, ") %c %d", &state, &parent) != 2) {
+            state = 'Z';
+            parent = 0;
+        }
+    }
+    if (in)
+        fclose(in);
+    *ret_state = state;
+    *ret_parent = parent;
 }
 
 /* 0 when the process is gone. */
 static pid_t parent_of(pid_t pid)
 {
-    char path[64];
-    char line[512];
-    int parent = 0;
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    FILE *in = fopen(path, "re");
-    if (!in)
-        return 0;
-    /* The second field is the name in parentheses, and may itself hold any byte. */
-    if (fgets(line, sizeof(line), in)) {
-        const char *after = strrchr(line, ')');
-        if (!after || sscanf(after, ") %*c %d", &parent) != 1)
-            parent = 0;
-    }
-    fclose(in);
+    char state;
+    pid_t parent;
+    look_at(pid, &state, &parent);
     return parent;
+}
+
+/* A zombie is gone already, and waits only to be noticed. */
+static bool lives(pid_t pid)
+{
+    char state;
+    pid_t parent;
+    look_at(pid, &state, &parent);
+    return state != 'Z' && state != 'X';
 }
 
 static bool is_descendant(pid_t pid)
@@ -69,12 +90,12 @@ static bool runs(pid_t pid, const char *exe)
     return strcmp(target, exe) == 0;
 }
 
-bool hx_demo_kill(pid_t pid, const char *exe)
+bool hx_offspring_kill(pid_t pid, const char *exe)
 {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0)
         return false;
-    bool is_killed = is_descendant(pid) && runs(pid, exe) &&
+    bool is_killed = is_descendant(pid) && (exe == NULL || runs(pid, exe)) &&
                      syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0;
     close(fd);
     return is_killed;
@@ -103,7 +124,7 @@ static bool holds_reading_end(pid_t pid, const char *pipe_name)
     return is_found;
 }
 
-pid_t hx_demo_pipe_reader(int write_fd, pid_t except)
+pid_t hx_offspring_pipe_reader(int write_fd, pid_t except)
 {
     char path[64];
     char pipe_name[64];
@@ -127,6 +148,52 @@ out:
     return reader;
 }
 
+size_t hx_offspring_list(pid_t *ret_pids, size_t max)
+{
+    DIR *dir = opendir("/proc");
+    size_t count = 0;
+    if (!dir)
+        return 0;
+    for (struct dirent *entry = readdir(dir); entry && count < max; entry = readdir(dir)) {
+        char *end;
+        pid_t pid = (pid_t)strtol(entry->d_name, &end, 10);
+        if (*end == '\0' && pid > 1 && is_descendant(pid) && lives(pid))
+            ret_pids[count++] = pid;
+    }
+    closedir(dir);
+    return count;
+}
+
+unsigned hx_offspring_kill_all(int64_t deadline_ms)
+{
+    pid_t pids[LISTED_MAX];
+    unsigned killed = 0;
+    do {
+        size_t count = hx_offspring_list(pids, LISTED_MAX);
+        if (count == 0)
+            break;
+        for (size_t i = 0; i < count; i++)
+            killed += hx_offspring_kill(pids[i], NULL);
+        poll(NULL, 0, 2); /* until they have ended; what they started meanwhile comes next */
+    } while (hx_mcp_now_ms() < deadline_ms);
+    return killed;
+}
+
+unsigned hx_offspring_kill_leaves(pid_t except)
+{
+    pid_t pids[LISTED_MAX];
+    size_t count = hx_offspring_list(pids, LISTED_MAX);
+    unsigned killed = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool is_leaf = pids[i] != except;
+        for (size_t j = 0; j < count && is_leaf; j++)
+            is_leaf = parent_of(pids[j]) != pids[i];
+        if (is_leaf)
+            killed += hx_offspring_kill(pids[i], NULL);
+    }
+    return killed;
+}
+
 /* Sends KILL to each direct child; they are ours until we wait for them, so their ids cannot have
  * been given away. Their children become ours and come next. */
 static void kill_children(void)
@@ -142,7 +209,7 @@ static void kill_children(void)
     fclose(in);
 }
 
-unsigned hx_demo_end_children(int64_t deadline_ms)
+unsigned hx_offspring_end(int64_t deadline_ms)
 {
     unsigned killed = 0;
     bool is_killing = false;
@@ -155,24 +222,10 @@ unsigned hx_demo_end_children(int64_t deadline_ms)
         }
         if (pid < 0 && errno == ECHILD)
             return killed;
-        if (hx_demo_now_ms() >= deadline_ms) {
+        if (hx_mcp_now_ms() >= deadline_ms) {
             is_killing = true;
             kill_children();
         }
         poll(NULL, 0, 5); /* until the next child has ended */
     }
-}
-
-static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *position)
-{
-    (void)info; /* files and directories are removed alike */
-    (void)type;
-    (void)position;
-    (void)remove(path); /* what cannot be removed stays; the demo has said what it is */
-    return 0;
-}
-
-void hx_demo_remove_tree(const char *path)
-{
-    (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }

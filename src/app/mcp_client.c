@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/demo_client.h"
+#include "app/mcp_client.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #define ANSWER_BYTES_MAX ((size_t)16 << 20)
 #define READ_BYTES 65536
 
-int64_t hx_demo_now_ms(void)
+int64_t hx_mcp_now_ms(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -33,19 +33,18 @@ static _Noreturn void become_server(char *const *argv, int in_fd, int out_fd,
     signal(SIGPIPE, SIG_DFL);
     if (err_fd >= 0 && dup2(in_fd, STDIN_FILENO) >= 0 && dup2(out_fd, STDOUT_FILENO) >= 0 &&
         dup2(err_fd, STDERR_FILENO) >= 0)
-        execv(argv[0], argv);
+        execvp(argv[0], argv);
+    fprintf(stderr, "%s: %s\n", argv[0], strerror(errno));
     _exit(127);
 }
 
-int hx_demo_client_start(struct hx_demo_client *client, char *const *argv, const char *stderr_path)
+static const struct hx_mcp_way stdio_way;
+
+int hx_mcp_client_start(struct hx_mcp_client *client, char *const *argv, const char *stderr_path)
 {
     int in[2];
     int out[2];
-    memset(client, 0, sizeof(*client));
-    hx_buf_init(&client->in, ANSWER_BYTES_MAX);
-    hx_json_tape_init(&client->tape);
-    client->in_fd = -1;
-    client->out_fd = -1;
+    hx_mcp_client_init(client, &stdio_way);
     if (pipe2(in, O_CLOEXEC) != 0)
         return HX_RAISE_ERRNO("cannot make a pipe");
     if (pipe2(out, O_CLOEXEC) != 0) {
@@ -65,20 +64,7 @@ int hx_demo_client_start(struct hx_demo_client *client, char *const *argv, const
     return 0;
 }
 
-void hx_demo_client_stop(struct hx_demo_client *client)
-{
-    if (client->in_fd >= 0)
-        close(client->in_fd);
-    if (client->out_fd >= 0)
-        close(client->out_fd);
-    client->in_fd = -1;
-    client->out_fd = -1;
-    client->is_closed = true;
-    hx_buf_fini(&client->in);
-    hx_json_tape_fini(&client->tape);
-}
-
-bool hx_demo_client_send(struct hx_demo_client *client, struct hx_span bytes)
+bool hx_mcp_client_send(struct hx_mcp_client *client, struct hx_span bytes)
 {
     while (bytes.len > 0) {
         ssize_t written = write(client->in_fd, bytes.ptr, bytes.len);
@@ -91,10 +77,36 @@ bool hx_demo_client_send(struct hx_demo_client *client, struct hx_span bytes)
     return true;
 }
 
+static bool stdio_send(struct hx_mcp_client *client, struct hx_span message, unsigned id,
+                       struct hx_span headers)
+{
+    (void)id;
+    (void)headers; /* a pipe has none */
+    return hx_mcp_client_send(client, message) && hx_mcp_client_send(client, HX_SPAN_LIT("\n"));
+}
+
+static void stdio_give_up(struct hx_mcp_client *client, unsigned id)
+{
+    (void)client;
+    (void)id;
+}
+
+static void stdio_stop(struct hx_mcp_client *client)
+{
+    if (client->in_fd >= 0)
+        close(client->in_fd);
+    if (client->out_fd >= 0)
+        close(client->out_fd);
+    client->in_fd = -1;
+    client->out_fd = -1;
+}
+
+/* --- what comes back ----------------------------------------------------- */
+
 static void copy_text(const struct hx_json_tape *tape, uint32_t value, char *ret_text)
 {
     struct hx_span text = hx_json_content(tape, value);
-    size_t len = text.len < HX_DEMO_TEXT_MAX ? text.len : HX_DEMO_TEXT_MAX - 1;
+    size_t len = text.len < HX_MCP_TEXT_MAX ? text.len : HX_MCP_TEXT_MAX - 1;
     if (hx_json_is(tape, value, HX_JSON_STRING))
         memcpy(ret_text, text.ptr, len);
     else
@@ -103,7 +115,7 @@ static void copy_text(const struct hx_json_tape *tape, uint32_t value, char *ret
 }
 
 static void take_error(const struct hx_json_tape *tape, uint32_t error,
-                       struct hx_demo_answer *answer)
+                       struct hx_mcp_answer *answer)
 {
     uint32_t data = hx_json_member(tape, error, HX_SPAN_LIT("data"));
     uint32_t type = hx_json_member_of(tape, data, HX_SPAN_LIT("type"), HX_JSON_STRING);
@@ -116,7 +128,7 @@ static void take_error(const struct hx_json_tape *tape, uint32_t error,
 }
 
 static void take_result(const struct hx_json_tape *tape, uint32_t result,
-                        struct hx_demo_answer *answer)
+                        struct hx_mcp_answer *answer)
 {
     uint32_t content = hx_json_member(tape, result, HX_SPAN_LIT("content"));
     uint32_t meta = hx_json_member(tape, result, HX_SPAN_LIT("_meta"));
@@ -134,7 +146,7 @@ static void take_result(const struct hx_json_tape *tape, uint32_t result,
         copy_text(tape, code, answer->code);
 }
 
-static void take_line(struct hx_demo_client *client, struct hx_span line)
+void hx_mcp_client_take(struct hx_mcp_client *client, struct hx_span line)
 {
     const struct hx_json_limits limits = HX_JSON_LIMITS_DEFAULT;
     const struct hx_json_tape *tape = &client->tape;
@@ -144,21 +156,25 @@ static void take_line(struct hx_demo_client *client, struct hx_span line)
     uint32_t id_value = hx_json_member(tape, 0, HX_SPAN_LIT("id"));
     bool is_answer = hx_json_member(tape, 0, HX_SPAN_LIT("method")) == HX_JSON_NONE;
     if (id_value == HX_JSON_NONE || !is_answer || !hx_json_int64(tape, id_value, &id) || id < 0 ||
-        id >= HX_DEMO_ANSWERS_MAX)
+        id >= HX_MCP_ANSWERS_MAX)
         return;
-    struct hx_demo_answer *answer = &client->answers[id];
+    struct hx_mcp_answer *answer = &client->answers[id];
     uint32_t result = hx_json_member(tape, 0, HX_SPAN_LIT("result"));
     answer->is_there = true;
-    if (result != HX_JSON_NONE)
+    answer->is_result = result != HX_JSON_NONE;
+    if ((unsigned)id == client->kept_id) {
+        hx_buf_reset(&client->kept);
+        hx_buf_append_span(&client->kept, hx_json_raw(tape, result));
+    }
+    if (answer->is_result)
         take_result(tape, result, answer);
     else
         take_error(tape, hx_json_member(tape, 0, HX_SPAN_LIT("error")), answer);
 }
 
-/* Reads once, waiting no longer than the deadline. False when nothing more can come. */
-static bool pump(struct hx_demo_client *client, int64_t deadline_ms)
+static bool stdio_pump(struct hx_mcp_client *client, int64_t deadline_ms)
 {
-    int64_t left_ms = deadline_ms - hx_demo_now_ms();
+    int64_t left_ms = deadline_ms - hx_mcp_now_ms();
     if (client->is_closed || left_ms <= 0 || hx_buf_reserve(&client->in, READ_BYTES) != 0)
         return false;
     struct pollfd out = {client->out_fd, POLLIN, 0};
@@ -177,37 +193,75 @@ static bool pump(struct hx_demo_client *client, int64_t deadline_ms)
         const char *newline = memchr(start, '\n', client->in.len - done);
         if (!newline)
             break;
-        take_line(client, hx_span(start, (size_t)(newline - start)));
+        hx_mcp_client_take(client, hx_span(start, (size_t)(newline - start)));
         done += (size_t)(newline - start) + 1;
     }
     hx_buf_consume(&client->in, done);
     return true;
 }
 
-bool hx_demo_client_wait(struct hx_demo_client *client, unsigned id, int64_t deadline_ms)
+static const struct hx_mcp_way stdio_way = {stdio_send, stdio_pump, stdio_give_up, stdio_stop};
+
+/* --- either way ---------------------------------------------------------- */
+
+void hx_mcp_client_init(struct hx_mcp_client *client, const struct hx_mcp_way *way)
 {
-    hx_assert(id < HX_DEMO_ANSWERS_MAX);
+    memset(client, 0, sizeof(*client));
+    client->way = way;
+    hx_buf_init(&client->in, ANSWER_BYTES_MAX);
+    hx_buf_init(&client->kept, ANSWER_BYTES_MAX);
+    hx_json_tape_init(&client->tape);
+    client->in_fd = -1;
+    client->out_fd = -1;
+}
+
+void hx_mcp_client_stop(struct hx_mcp_client *client)
+{
+    if (client->way == NULL)
+        return;
+    client->way->stop(client);
+    client->way = NULL;
+    client->is_closed = true;
+    hx_buf_fini(&client->in);
+    hx_buf_fini(&client->kept);
+    hx_json_tape_fini(&client->tape);
+}
+
+bool hx_mcp_client_say(struct hx_mcp_client *client, struct hx_span message, unsigned id,
+                       struct hx_span headers)
+{
+    return client->way->send(client, message, id, headers);
+}
+
+void hx_mcp_client_give_up(struct hx_mcp_client *client, unsigned id)
+{
+    client->way->give_up(client, id);
+}
+
+bool hx_mcp_client_wait(struct hx_mcp_client *client, unsigned id, int64_t deadline_ms)
+{
+    hx_assert(id < HX_MCP_ANSWERS_MAX);
     while (!client->answers[id].is_there)
-        if (!pump(client, deadline_ms))
+        if (client->answers[id].is_lost || !client->way->pump(client, deadline_ms))
             return false;
     return true;
 }
 
-bool hx_demo_client_wait_closed(struct hx_demo_client *client, int64_t deadline_ms)
+bool hx_mcp_client_wait_closed(struct hx_mcp_client *client, int64_t deadline_ms)
 {
-    while (pump(client, deadline_ms))
+    while (client->way->pump(client, deadline_ms))
         ;
     return client->is_closed;
 }
 
-bool hx_demo_client_handshake(struct hx_demo_client *client, int64_t deadline_ms)
+bool hx_mcp_client_handshake(struct hx_mcp_client *client, int64_t deadline_ms)
 {
     static const char hello[] =
         "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"
         "\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},"
-        "\"clientInfo\":{\"name\":\"hapax-demo\",\"version\":\"1.0.0\"}}}\n";
-    static const char ready[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
-    return hx_demo_client_send(client, HX_SPAN_LIT(hello)) &&
-           hx_demo_client_wait(client, 0, deadline_ms) && !client->answers[0].is_error &&
-           hx_demo_client_send(client, HX_SPAN_LIT(ready));
+        "\"clientInfo\":{\"name\":\"hapax\",\"version\":\"1.0.0\"}}}";
+    static const char ready[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}";
+    return hx_mcp_client_say(client, HX_SPAN_LIT(hello), 0, HX_SPAN_LIT("")) &&
+           hx_mcp_client_wait(client, 0, deadline_ms) && !client->answers[0].is_error &&
+           hx_mcp_client_say(client, HX_SPAN_LIT(ready), 0, HX_SPAN_LIT(""));
 }
