@@ -19,6 +19,7 @@ int hx_cmd_check(int argc, char **argv);
 int hx_cmd_token(int argc, char **argv);
 int hx_cmd_ops(int argc, char **argv);
 int hx_cmd_demo(int argc, char **argv);
+int hx_cmd_audit(int argc, char **argv);
 /* Started by a keeper, never by a person. */
 int hx_cmd_reaper(int argc, char **argv);
 

@@ -29,15 +29,16 @@ void hx_help_overview(FILE *out)
           "  token   make a bearer token for callers of serve\n"
           "  ops     look into the ledger, settle what is unknown\n"
           "  demo    see it with your own eyes: real processes, really killed, in 20 seconds\n"
+          "  audit   put any server or gateway through the same, and count what its tool did\n"
           "\n"
           "  hapax COMMAND --help     explains a command, with examples\n"
           "  hapax --version          prints the version\n"
           "\n"
           "Exit status\n"
           "  0  done\n"
-          "  1  it could not be done, or (demo) a promise was broken; standard error says what\n"
+          "  1  it could not be done, or (demo, audit) a promise was broken; it is said which\n"
           "  2  the command line or a setting is wrong; nothing was started\n"
-          "run, call and ops have more, which their help lists\n",
+          "run, call, ops and audit have more, which their help lists\n",
           out);
 }
 

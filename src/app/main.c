@@ -17,9 +17,9 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"run", hx_cmd_run, false},     {"serve", hx_cmd_serve, false},  {"call", hx_cmd_call, false},
-    {"check", hx_cmd_check, false}, {"token", hx_cmd_token, false},  {"ops", hx_cmd_ops, false},
-    {"demo", hx_cmd_demo, false},   {"reaper", hx_cmd_reaper, true},
+    {"run", hx_cmd_run, false},     {"serve", hx_cmd_serve, false}, {"call", hx_cmd_call, false},
+    {"check", hx_cmd_check, false}, {"token", hx_cmd_token, false}, {"ops", hx_cmd_ops, false},
+    {"demo", hx_cmd_demo, false},   {"audit", hx_cmd_audit, false}, {"reaper", hx_cmd_reaper, true},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 

@@ -75,17 +75,17 @@ static int parse_option(int argc, char **argv, int *at, const struct hx_option_w
     struct hx_span word = hx_span_cstr(argv[*at] + 2);
     const char *equals = strchr(argv[*at], '=');
     struct hx_span name = equals ? hx_span(word.ptr, (size_t)(equals - word.ptr)) : word;
-    bool is_rule = hx_span_eq_cstr(name, "tool");
-    const struct hx_setting_row *row = hx_setting_find(name);
+    const struct hx_extra_option *extra = find_extra(words, name);
+    bool is_rule = !extra && hx_span_eq_cstr(name, "tool");
+    const struct hx_setting_row *row = extra ? NULL : hx_setting_find(name);
     struct hx_span negation = HX_SPAN_LIT("no-");
-    if (!row && !equals && hx_span_starts_with(name, negation)) {
+    if (!row && !extra && !equals && hx_span_starts_with(name, negation)) {
         struct hx_span positive = hx_span(name.ptr + negation.len, name.len - negation.len);
         row = hx_setting_find(positive);
         if (row && row->type == HX_SETTING_FLAG)
             return set_option(settings, positive, HX_SPAN_LIT("off"), complaint);
         row = NULL;
     }
-    const struct hx_extra_option *extra = row || is_rule ? NULL : find_extra(words, name);
     if (!row && !is_rule && !extra)
         return refuse_option(words, settings, name, complaint);
     if (extra && extra->is_flag && !equals)

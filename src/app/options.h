@@ -22,7 +22,7 @@ int hx_options_parse(int argc, char **argv, struct hx_settings *settings, int *r
 #define HX_OPTION_NAME_SIZE 48
 void hx_option_name(const char *setting, char *ret_name);
 
-/* An option that is no setting. */
+/* An option that is no setting; it hides a setting, and --tool, of its own name. */
 struct hx_extra_option {
     const char *name; /* with underscores */
     bool is_flag;     /* its value is then on or off */

@@ -2,6 +2,7 @@
 """Importing this registers every test."""
 
 from . import (  # noqa: F401
+    audit,
     bytes_exact,
     call,
     call_storm,

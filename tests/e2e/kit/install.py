@@ -11,10 +11,13 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SDK = os.path.join(HERE, "..", "sdk")
 CONFORMANCE = os.path.join(HERE, "..", "conformance")
+REFERENCE = os.path.join(HERE, "..", "reference")
+_REFERENCE = threading.Lock()  # several tests want them at once
 # What npm says when no registry answers, as against one that answers something wrong.
 UNREACHABLE = re.compile(r"EAI_AGAIN|ENOTFOUND|ECONN[A-Z]+|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|\bE50\d\b")
 
@@ -71,6 +74,18 @@ def conformance(directory):
         for name in ("server.mjs", "client.mjs"):
             shutil.copy(os.path.join(CONFORMANCE, name), path)
     return path, reason
+
+
+def reference_servers(directory):
+    """The directory of the official reference servers, or why there is none."""
+    with _REFERENCE:
+        try:
+            return _npm(directory, "reference", REFERENCE)
+        except RuntimeError as error:
+            said = UNREACHABLE.search(str(error))
+            if not said:
+                raise
+            return None, f"no registry answers npm ({said.group(0)})"
 
 
 def newer_node(path):
