@@ -3,36 +3,32 @@
 
 #include <string.h>
 
-#include "base/fault.h"
+#include <openssl/core_names.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
 
-enum { BLOCK_SIZE = 64 };
+#include "base/assert.h"
+#include "base/fault.h"
 
 struct hx_digest hx_mac(struct hx_span key, const struct hx_span *parts, size_t count)
 {
-    char pad[BLOCK_SIZE] = {0};
-    struct hx_hasher *hasher = hx_hasher_new();
-    if (key.len > BLOCK_SIZE) {
-        hx_hasher_begin(hasher);
-        hx_hasher_add(hasher, key);
-        struct hx_digest short_key = hx_hasher_end(hasher);
-        memcpy(pad, short_key.bytes, sizeof(short_key.bytes));
-    } else if (key.len > 0) {
-        memcpy(pad, key.ptr, key.len);
-    }
-    for (int i = 0; i < BLOCK_SIZE; i++)
-        pad[i] ^= 0x36;
-    hx_hasher_begin(hasher);
-    hx_hasher_add(hasher, hx_span(pad, sizeof(pad)));
-    for (size_t i = 0; i < count; i++)
-        hx_hasher_add(hasher, parts[i]);
-    struct hx_digest inner = hx_hasher_end(hasher);
-    for (int i = 0; i < BLOCK_SIZE; i++)
-        pad[i] ^= 0x36 ^ 0x5c;
-    hx_hasher_begin(hasher);
-    hx_hasher_add(hasher, hx_span(pad, sizeof(pad)));
-    hx_hasher_add(hasher, hx_span((const char *)inner.bytes, sizeof(inner.bytes)));
-    struct hx_digest mac = hx_hasher_end(hasher);
-    hx_hasher_free(hasher);
+    static const char nothing[1];
+    struct hx_digest mac;
+    size_t len = 0;
+    char hash[] = "SHA256";
+    const OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string("digest", hash, 0),
+                                 OSSL_PARAM_construct_end()};
+    EVP_MAC *hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+    EVP_MAC_CTX *context = EVP_MAC_CTX_new(hmac);
+    const char *secret = key.len > 0 ? key.ptr : nothing;
+    int rc = EVP_MAC_init(context, (const unsigned char *)secret, key.len, params);
+    for (size_t i = 0; i < count && rc == 1; i++)
+        rc = EVP_MAC_update(context, (const unsigned char *)parts[i].ptr, parts[i].len);
+    if (rc == 1)
+        rc = EVP_MAC_final(context, mac.bytes, &len, sizeof(mac.bytes));
+    hx_assert(rc == 1 && len == sizeof(mac.bytes)); /* only memory can be short */
+    EVP_MAC_CTX_free(context);
+    EVP_MAC_free(hmac);
     return mac;
 }
 

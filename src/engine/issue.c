@@ -6,31 +6,18 @@
  */
 #include "engine/internal.h"
 
-enum { BLOCK_SIZE = 64, TAG_SIZE = 16 };
+#include "base/mac.h"
 
-/* HMAC-SHA256 (RFC 2104) over the fields; the secret is one block at most. */
-static struct hx_digest tag_of(struct hx_gateway *gateway, struct hx_span id, struct hx_span tenant,
-                               struct hx_span principal)
+enum { TAG_SIZE = 16 };
+
+/* The id has one length, and the tenant's is told, so nothing can be shifted between the three. */
+static struct hx_digest tag_of(const struct hx_session *session, struct hx_span id)
 {
-    struct hx_hasher *hasher = gateway->hasher;
-    struct hx_span secret = gateway->options.issue_secret;
-    char inner[BLOCK_SIZE], outer[BLOCK_SIZE];
-    hx_assert(secret.len <= BLOCK_SIZE);
-    for (size_t i = 0; i < BLOCK_SIZE; i++) {
-        char byte = i < secret.len ? secret.ptr[i] : 0;
-        inner[i] = (char)(byte ^ 0x36);
-        outer[i] = (char)(byte ^ 0x5c);
-    }
-    hx_hasher_begin(hasher);
-    hx_hasher_add(hasher, hx_span(inner, BLOCK_SIZE));
-    hx_hasher_add_field(hasher, id);
-    hx_hasher_add_field(hasher, tenant);
-    hx_hasher_add_field(hasher, principal);
-    struct hx_digest digest = hx_hasher_end(hasher);
-    hx_hasher_begin(hasher);
-    hx_hasher_add(hasher, hx_span(outer, BLOCK_SIZE));
-    hx_hasher_add(hasher, hx_span((const char *)digest.bytes, HX_DIGEST_SIZE));
-    return hx_hasher_end(hasher);
+    struct hx_span tenant = session->options.tenant;
+    uint64_t tenant_len = tenant.len;
+    const struct hx_span parts[] = {id, hx_span((const char *)&tenant_len, sizeof(tenant_len)),
+                                    tenant, session->options.principal};
+    return hx_mac(session->gateway->options.issue_secret, parts, sizeof(parts) / sizeof(parts[0]));
 }
 
 bool hx_issue_key(const struct hx_session *session, struct hx_buf *ret_key)
@@ -42,8 +29,7 @@ bool hx_issue_key(const struct hx_session *session, struct hx_buf *ret_key)
         return false;
     hx_mint_id(gateway, &id);
     hx_id_format(&id, id_text);
-    struct hx_digest digest =
-        tag_of(gateway, hx_span_cstr(id_text), session->options.tenant, session->options.principal);
+    struct hx_digest digest = tag_of(session, hx_span_cstr(id_text));
     hx_hex_encode(digest.bytes, TAG_SIZE, tag);
     (void)hx_buf_printf(ret_key, HX_KEY_ISSUED_PREFIX "%s-%s", id_text, tag);
     return hx_buf_ok(ret_key);
@@ -51,14 +37,12 @@ bool hx_issue_key(const struct hx_session *session, struct hx_buf *ret_key)
 
 bool hx_issue_is_ours(const struct hx_session *session, struct hx_span key)
 {
-    struct hx_gateway *gateway = session->gateway;
     struct hx_key_issued parts;
     struct hx_digest said = {{0}};
-    if (hx_span_is_absent(gateway->options.issue_secret) || !hx_key_issued(key, &parts) ||
+    if (hx_span_is_absent(session->gateway->options.issue_secret) || !hx_key_issued(key, &parts) ||
         !hx_hex_decode(parts.tag, said.bytes, TAG_SIZE))
         return false;
-    struct hx_digest digest =
-        tag_of(gateway, parts.id_text, session->options.tenant, session->options.principal);
+    struct hx_digest digest = tag_of(session, parts.id_text);
     memset(digest.bytes + TAG_SIZE, 0, HX_DIGEST_SIZE - TAG_SIZE);
     return hx_digest_eq_secret(&digest, &said) == 1;
 }
