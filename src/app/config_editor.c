@@ -8,6 +8,8 @@
  */
 #include "app/config_reader.h"
 
+#include <string.h>
+
 #include <stdio.h>
 
 #include "app/value.h"
@@ -29,7 +31,8 @@ static struct hx_span fold_name(struct hx_span name, char *ret_name)
     return hx_span(ret_name, len);
 }
 
-static int check_type(struct hx_reader *reader, const struct hx_node *entry)
+static int check_type(struct hx_reader *reader, const struct hx_node *entry,
+                      struct hx_config_upstream *upstream)
 {
     const struct hx_node *type = hx_node_member(entry, "type");
     static const struct {
@@ -38,7 +41,8 @@ static int check_type(struct hx_reader *reader, const struct hx_node *entry)
     } types[] = {{"stdio", "command"},
                  {"http", "url"},
                  {"streamable-http", "url"},
-                 {"streamableHttp", "url"}};
+                 {"streamableHttp", "url"},
+                 {"sse", "url"}};
     if (!type)
         return 0;
     int rc = hx_read_kind(reader, type, HX_NODE_TEXT, "type");
@@ -47,19 +51,16 @@ static int check_type(struct hx_reader *reader, const struct hx_node *entry)
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         if (!hx_span_eq_cstr(type->text, types[i].text))
             continue;
-        if (hx_node_member(entry, types[i].member))
+        if (hx_node_member(entry, types[i].member)) {
+            if (strcmp(types[i].text, "sse") == 0)
+                upstream->settings.transport = HX_CHOICE_transport_SSE;
             return 0;
+        }
         return hx_tree_refuse(&reader->tree, type->mark, "a server of type '%s' needs a %s",
                               types[i].text, types[i].member);
     }
-    if (hx_span_eq_cstr(type->text, "sse"))
-        return hx_tree_refuse(
-            &reader->tree, type->mark,
-            "type: 'sse', the transport of 2024-11-05, is not spoken; most such "
-            "servers have a Streamable HTTP endpoint too (often /mcp), whose type "
-            "is 'http'");
     return hx_tree_refuse(&reader->tree, type->mark,
-                          "type: '%.*s' is not possible; choose stdio, http",
+                          "type: '%.*s' is not possible; choose stdio, http, sse",
                           HX_SPAN_FMT(hx_node_shown(type->text)));
 }
 
@@ -107,7 +108,7 @@ static int read_server(struct hx_reader *reader, const struct hx_node *entry)
         if (!is_known(member->name))
             hx_config_warn(config, member->name_mark, "'%.*s' of the server '%s' is passed over",
                            HX_SPAN_FMT(hx_node_shown(member->name)), upstream->name);
-    rc = check_type(reader, entry);
+    rc = check_type(reader, entry, upstream);
     return rc == 0 ? hx_read_command(reader, entry, upstream) : rc;
 }
 

@@ -241,7 +241,7 @@ int hx_settings_check_outbox(const struct hx_settings *settings,
 /* Whether others on the way could read the events. */
 bool hx_settings_is_outbox_in_clear(const struct hx_settings *settings);
 
-/* What cannot be of a server that is a program: it has no headers. */
+/* What cannot be of a server that is a program: it has no headers and no transport to choose. */
 int hx_settings_check_headers(const struct hx_settings *settings,
                               struct hx_complaint *complaint) HX_MUST_CHECK;
 

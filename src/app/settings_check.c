@@ -224,6 +224,12 @@ int hx_settings_check_headers(const struct hx_settings *settings, struct hx_comp
 {
     const struct hx_key_place *place = &settings->tool.effect_key;
     struct hx_mark mark = {0, 0};
+    complaint->mark = mark;
+    if (settings->transport != HX_CHOICE_transport_HTTP)
+        return hx_complain(complaint,
+                           "transport=%s is for a server at a URL, and this one is a "
+                           "program; leave it out",
+                           hx_choice_text(settings->transport));
     for (const struct hx_tool_rule *rule = settings->rules;
          rule && place->kind != HX_KEY_PLACE_HEADER; rule = rule->next) {
         place = &rule->values.effect_key;

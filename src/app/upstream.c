@@ -33,6 +33,7 @@ static struct hx_upstream *make_remote(struct hx_loop *loop, struct hx_list *inb
     options.key_file = settings->key_file;
     options.headers_file = settings->headers_file;
     options.message_max_bytes = (size_t)settings->message_max;
+    options.is_apart = settings->transport == HX_CHOICE_transport_SSE;
     options.connect_timeout_ms = settings->connect_timeout;
     options.stall_timeout_ms = settings->stall_timeout;
     if (hx_http_client_new(loop, inbox, &options, &upstream) != 0)

@@ -52,7 +52,8 @@ enum hx_peer_event_type {
                             `retry_after_ms`, `challenge`, `line` the start of the body */
     HX_PEER_SESSION_LOST, /* the server has forgotten the session (and REJECTED what told us):
                              nothing more is sent in this generation. What is in flight goes on.
-                             Start the next generation, or stop or kill this one. */
+                             Start the next generation, or stop or kill this one. The next one
+                             may also be started when the greeting of this one came to nothing. */
     HX_PEER_RESUME_POINT, /* `line` is what `resume` would need to wait on for the answer to `tag`
                              if this process ended now; it replaces an earlier one */
 

@@ -540,7 +540,7 @@ static void an_editors_file(void **state)
                                " \"mcpServers\": {\n"
                                "  \"My Server\": {\"command\": \"npx\", \"args\": [\"-y\", "
                                "\"a\\/b\"], \"autoApprove\": []},\n"
-                               "  \"crm\": {\"type\": \"http\", \"url\": \"https://x/mcp\", "
+                               "  \"crm\": {\"type\": \"sse\", \"url\": \"https://x/mcp\", "
                                "\"headers\": {\"A\": \"b\"}},\n"
                                "  \"old\": {\"command\": \"y\", \"disabled\": true}\n"
                                " },\n"
@@ -553,8 +553,8 @@ static void an_editors_file(void **state)
         "f:5:39: the server 'old' is switched off here",
     };
     static const struct refusal refusals[] = {
-        {"{\"mcpServers\": {\"a\": {\"type\": \"sse\", \"url\": \"https://x\"}}}",
-         "f:1:31: type: 'sse', the transport of 2024-11-05, is not spoken"},
+        {"{\"mcpServers\": {\"a\": {\"type\": \"sse\", \"command\": \"x\"}}}",
+         "f:1:31: a server of type 'sse' needs a url"},
         {"{\"mcpServers\": {\"a\": {\"type\": \"ws\", \"url\": \"https://x\"}}}",
          "f:1:31: type: 'ws' is not possible"},
         {"{\"mcpServers\": {\"a\": {\"type\": \"stdio\", \"url\": \"https://x\"}}}",
@@ -573,6 +573,7 @@ static void an_editors_file(void **state)
     assert_string_equal(config.upstreams[0].name, "my-server");
     assert_string_equal(config.upstreams[0].command[2], "a/b");
     assert_string_equal(config.upstreams[1].headers[0], "A: b");
+    assert_int_equal(config.upstreams[1].settings.transport, HX_CHOICE_transport_SSE);
     const struct hx_config_warning *warning = config.warnings;
     for (size_t i = 0; i < COUNT_OF(warnings); i++, warning = warning->next) {
         assert_non_null(warning);

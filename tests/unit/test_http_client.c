@@ -130,6 +130,30 @@ static void test_every_status_over_the_wire(void **state)
     finish(&fixture);
 }
 
+/* Its session was lost, and the new handshake fails too. */
+static void test_a_generation_whose_greeting_failed_is_replaced(void **state)
+{
+    static const char script[] =
+        "{\"methods\":{\"initialize\":[{\"unless\":\"good\",\"do\":[{\"status\":[503]},{\"close\":"
+        "true}]},"
+        "{\"if\":\"good\",\"do\":[{\"json\":\"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,"
+        "\\\"result\\\":{\\\"protocolVersion\\\":\\\"2025-11-25\\\"}}\"}]}]}}";
+    struct http_fixture fixture;
+
+    (void)state;
+    http_fixture_init_script(&fixture, script);
+    http_fixture_open(&fixture);
+    http_fixture_send(&fixture, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"initialize\"}", 7);
+    http_fixture_expect_lost(&fixture, 7, HX_PEER_LOSS_STATUS, 503);
+    fixture.up->ops->start(fixture.up, ++fixture.generation);
+    hx_peer_event_free(process_kit_take(&fixture.kit, HX_PEER_STARTED));
+    http_kit_touch(&fixture.kit, "good");
+    http_fixture_greet(&fixture, "2025-11-25");
+    http_fixture_call(&fixture, 10, NULL);
+    http_fixture_expect_answer(&fixture, 10, "\"id\":10");
+    finish(&fixture);
+}
+
 static void test_a_truncated_body_is_lost(void **state)
 {
     struct http_fixture fixture;
@@ -669,6 +693,7 @@ int main(void)
         cmocka_unit_test(test_json_there_and_back),
         cmocka_unit_test(test_every_status_over_the_wire),
         cmocka_unit_test(test_a_truncated_body_is_lost),
+        cmocka_unit_test(test_a_generation_whose_greeting_failed_is_replaced),
         cmocka_unit_test(test_batches_of_2025_03_26),
         cmocka_unit_test(test_a_session_from_hello_to_goodbye),
         cmocka_unit_test(test_calls_wait_for_the_greeting),

@@ -26,7 +26,7 @@
 #include "wire/jsonrpc.h"
 #include "wire/sse.h"
 
-enum { HX_HTTP_SESSION_ID_MAX = 1024, HX_HTTP_EXCERPT_MAX = 1024 };
+enum { HX_HTTP_SESSION_ID_MAX = 1024, HX_HTTP_EXCERPT_MAX = 1024, HX_HTTP_URL_MAX = 4096 };
 
 /* What a server calls a session. Shared by its exchanges, which may outlive it. */
 struct hx_http_session {
@@ -133,6 +133,8 @@ struct hx_http_client {
     struct hx_mono unasked_begun;
     unsigned unasked_failures;
     unsigned unasked_short_lives;
+    char *post_url;      /* apart.c: owned; NULL = the stream has not named it yet */
+    bool is_address_bad; /* apart.c: what it named cannot be used */
     struct hx_loop_timer *stop_timer;
     struct hx_json_tape tape; /* scratch of one message */
     struct hx_arena arena;
@@ -217,6 +219,11 @@ enum hx_http_content hx_http_reply_content(struct hx_http_exchange *exchange);
 /* BODY: hands the messages in it to the engine. */
 void hx_http_reply_deliver(struct hx_http_exchange *exchange);
 struct hx_span hx_http_reply_excerpt(const struct hx_http_exchange *exchange);
+/* The event is the answer to the request of this exchange, be it good or not. */
+bool hx_http_reply_answers(const struct hx_http_exchange *exchange,
+                           const struct hx_sse_event *event);
+/* Delivers it as one that came on this exchange. */
+void hx_http_reply_event(struct hx_http_exchange *exchange, const struct hx_sse_event *event);
 
 /* --- resume.c: streams that end before their answer --- */
 
@@ -230,6 +237,25 @@ void hx_http_unasked_due(void *arg);
 void hx_http_unasked_open(struct hx_http_client *client);
 void hx_http_unasked_ended(struct hx_http_exchange *exchange, CURLcode code);
 void hx_http_unasked_close(struct hx_http_client *client);
+
+/* --- apart.c: the transport of 2024-11-05 --- */
+
+/* True when messages may leave. Opens the stream when one wants to. */
+bool hx_http_apart_is_open(struct hx_http_client *client);
+/* An event of the stream; false: it is to be delivered like any other. */
+bool hx_http_apart_take(struct hx_http_exchange *stream, const struct hx_sse_event *event);
+/* The stream is over, with why it never began if it did not. */
+void hx_http_apart_ended(struct hx_http_exchange *stream, struct hx_span words);
+/* The stream is closed by us, and nothing that waits will be answered. */
+void hx_http_apart_lose_waiting(struct hx_http_client *client);
+/* Forgets the address; the stream is closed elsewhere. */
+void hx_http_apart_close(struct hx_http_client *client);
+/* What the library's callbacks left to do. */
+void hx_http_apart_due(struct hx_http_client *client);
+/* A POST was accepted, or ended without proof. */
+void hx_http_apart_posted(struct hx_http_exchange *exchange);
+/* Its grace is over, and no answer came. */
+void hx_http_apart_waited(struct hx_http_exchange *exchange);
 
 /* --- send.c: the port, as far as it is about single messages --- */
 

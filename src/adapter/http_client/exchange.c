@@ -182,7 +182,8 @@ static void judge(struct hx_http_exchange *exchange, CURLcode code)
 {
     struct hx_http_seen seen = {
         .status = exchange->status,
-        .is_in_session = exchange->session->id[0] != '\0' && !exchange->is_initialize,
+        .is_in_session = exchange->client->options.is_apart ||
+                         (exchange->session->id[0] != '\0' && !exchange->is_initialize),
         .is_answer_due = exchange->purpose == HX_HTTP_REQUEST,
         .content = hx_http_reply_content(exchange),
     };
@@ -204,6 +205,10 @@ static void judge(struct hx_http_exchange *exchange, CURLcode code)
         reject(exchange);
         break;
     case HX_HTTP_LOST:
+        if (exchange->client->options.is_apart) {
+            hx_http_apart_posted(exchange);
+            return;
+        }
         if (loss == HX_PEER_LOSS_NO_ANSWER)
             hx_http_reply_deliver(exchange); /* what else came */
         if (code != CURLE_OK && loss != HX_PEER_LOSS_STATUS)
@@ -231,6 +236,9 @@ static void post_ended(struct hx_http_exchange *exchange, CURLcode code)
     tell_last_fate(exchange);
     if (exchange->is_settled) {
         hx_http_exchange_release(exchange);
+    } else if (exchange->client->options.is_apart &&
+               (exchange->status == 0 || exchange->status / 100 == 2)) {
+        hx_http_apart_posted(exchange);
     } else if (exchange->status == 0) {
         if (exchange->purpose == HX_HTTP_REQUEST)
             hx_http_exchange_lose(exchange, HX_PEER_LOSS_CONNECTION, words_of(exchange, code));
@@ -255,6 +263,8 @@ void hx_http_exchange_ended(void *arg, CURLcode code)
     hx_loop_timer_clear(exchange->timer);
     if (exchange->purpose == HX_HTTP_GOODBYE)
         hx_http_exchange_release(exchange);
+    else if (exchange->purpose == HX_HTTP_UNASKED && client->options.is_apart)
+        hx_http_apart_ended(exchange, words_of(exchange, code));
     else if (exchange->purpose == HX_HTTP_UNASKED)
         hx_http_unasked_ended(exchange, code);
     else if (exchange->is_get)
@@ -288,7 +298,11 @@ static void timer_due(void *arg)
     struct hx_http_exchange *exchange = arg;
     struct hx_http_client *client = exchange->client;
 
-    if (exchange->place == HX_HTTP_WAITING) {
+    if (exchange->purpose == HX_HTTP_UNASKED) {
+        hx_http_apart_ended(exchange, HX_SPAN_LIT("it does not name the endpoint for messages"));
+    } else if (exchange->place == HX_HTTP_WAITING && client->options.is_apart) {
+        hx_http_apart_waited(exchange);
+    } else if (exchange->place == HX_HTTP_WAITING) {
         client->counters.resumes++;
         hx_http_exchange_begin(exchange);
     } else if (exchange->is_settled) {

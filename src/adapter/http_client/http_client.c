@@ -3,7 +3,7 @@
  * The client as a whole: its generations and its end.
  *
  *     start            404 in a session        start
- *   IDLE -> UP ------------------------> STALE -> UP
+ *   IDLE -> UP ------------------------> STALE -> UP -> (start: its greeting failed) UP
  *           |  stop                        | stop
  *           +-> STOPPING -> LEAVING -> IDLE, CLOSED
  *
@@ -34,6 +34,7 @@ struct hx_peer_event *hx_http_client_tell(struct hx_http_client *client,
 static void close_down(struct hx_http_client *client)
 {
     client->state = HX_HTTP_IDLE;
+    hx_http_unasked_close(client);
     hx_loop_timer_clear(client->stop_timer);
     client->session = hx_http_session_drop(client->session);
     hx_http_client_tell(client, HX_PEER_CLOSED, 0);
@@ -82,6 +83,8 @@ static bool may_begin_now(const struct hx_http_client *client,
 
 static void begin_waiting(struct hx_http_client *client)
 {
+    if (!hx_http_apart_is_open(client))
+        return;
     hx_list_for_each_safe (node, &client->queued) {
         struct hx_http_exchange *exchange = hx_http_exchange_of(node);
         if (!may_begin_now(client, exchange))
@@ -92,10 +95,15 @@ static void begin_waiting(struct hx_http_client *client)
     }
 }
 
+/* The stream of the server's own words does not count: it has no end of its own. */
 static bool is_all_over(const struct hx_http_client *client)
 {
-    return hx_list_is_empty(&client->queued) && hx_list_is_empty(&client->running) &&
-           hx_list_is_empty(&client->waiting);
+    const struct hx_list *first = hx_list_first(&client->running);
+    bool has_one = first != NULL && first == hx_list_last(&client->running);
+    bool is_running =
+        first != NULL && !(has_one && client->unasked != NULL && first == &client->unasked->node);
+
+    return hx_list_is_empty(&client->queued) && !is_running && hx_list_is_empty(&client->waiting);
 }
 
 void hx_http_client_turn(struct hx_http_client *client)
@@ -115,6 +123,14 @@ void hx_http_client_turn(struct hx_http_client *client)
         close_down(client);
 }
 
+/* What was not begun in it ends; what is in flight may still be answered. */
+static void give_up_generation(struct hx_http_client *client)
+{
+    hx_http_unasked_close(client);
+    hx_http_apart_lose_waiting(client);
+    abort_all(&client->queued, HX_PEER_LOSS_NONE);
+}
+
 void hx_http_client_session_lost(struct hx_http_client *client,
                                  const struct hx_http_exchange *exchange)
 {
@@ -127,8 +143,7 @@ void hx_http_client_session_lost(struct hx_http_client *client,
     if (client->state != HX_HTTP_UP)
         return;
     client->state = HX_HTTP_STALE;
-    hx_http_unasked_close(client);
-    abort_all(&client->queued, HX_PEER_LOSS_NONE);
+    give_up_generation(client);
 }
 
 /* --- the port --- */
@@ -137,7 +152,9 @@ static void start(struct hx_upstream *upstream, uint32_t generation)
 {
     struct hx_http_client *client = hx_http_client_of(upstream);
 
-    hx_assert(client->state == HX_HTTP_IDLE || client->state == HX_HTTP_STALE);
+    hx_assert(client->state <= HX_HTTP_STALE);
+    if (client->state == HX_HTTP_UP)
+        give_up_generation(client);
     hx_http_session_drop(client->session);
     client->session = hx_http_session_new(client->options.revision);
     client->generation = generation;
@@ -163,7 +180,8 @@ static void stop(struct hx_upstream *upstream)
     if (client->state != HX_HTTP_UP && client->state != HX_HTTP_STALE)
         return;
     client->state = HX_HTTP_STOPPING;
-    hx_http_unasked_close(client);
+    if (!client->options.is_apart) /* else the last answers come on it */
+        hx_http_unasked_close(client);
     abort_all(&client->queued, HX_PEER_LOSS_NONE);
     hx_loop_timer_set(client->stop_timer, client->options.stop_grace_ms);
     hx_http_client_turn(client);
@@ -222,6 +240,7 @@ struct hx_http_client_options hx_http_client_defaults(void)
                                            .retry_max_ms = 30000,
                                            .linger_ms = 1000,
                                            .stop_grace_ms = 1000,
+                                           .answer_grace_ms = 5000,
                                            .has_short_way = true,
                                            .has_unasked_stream = true,
                                            .says_goodbye = true};
@@ -289,6 +308,8 @@ int hx_http_client_new(struct hx_loop *loop, struct hx_list *inbox,
         return HX_TRACE(rc);
     client = hx_new(struct hx_http_client);
     client->options = *options;
+    if (options->is_apart)
+        client->options.has_short_way = client->options.says_goodbye = false;
     client->upstream = (struct hx_upstream){.ops = &client_ops, .inbox = inbox};
     client_init(client, loop);
     hx_http_headers_init(&client->headers, options->headers, options->headers_file);
@@ -325,6 +346,7 @@ struct hx_upstream *hx_http_client_free(struct hx_upstream *upstream)
     hx_loop_timer_free(client->unasked_timer);
     hx_loop_timer_free(client->stop_timer);
     hx_http_session_drop(client->session);
+    hx_free(client->post_url);
     hx_http_headers_fini(&client->headers);
     hx_buf_fini(&client->unasked_event_id);
     hx_json_tape_fini(&client->tape);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An upstream that is a remote MCP server, reached over Streamable HTTP (2025-03-26, 2025-06-18,
- * 2025-11-25).
+ * 2025-11-25), or over the transport of 2024-11-05 that it replaced.
  *
  *     struct hx_http_client_options options = hx_http_client_defaults();
  *     options.url = "https://tools.example/mcp";
@@ -62,7 +62,9 @@ struct hx_http_client_options {
     int64_t retry_max_ms;       /* after repeated failures */
     int64_t linger_ms;          /* how long a stream may stay open behind its answer */
     int64_t stop_grace_ms;      /* how long stop lets answers come */
+    int64_t answer_grace_ms;    /* apart: for the answer to a POST that ended without a word */
     bool has_short_way;         /* where it can be taken (direct.h) */
+    bool is_apart;              /* the transport of 2024-11-05 (apart.c) */
     bool has_unasked_stream;
     bool says_goodbye; /* DELETE of the session at stop */
 };

@@ -334,16 +334,42 @@ static void take_event_id(struct hx_http_exchange *exchange, struct hx_span id)
     exchange->is_point_due = exchange->event_id.len > 0;
 }
 
-static void take_event(struct hx_http_exchange *exchange, const struct hx_sse_event *event)
+bool hx_http_reply_answers(const struct hx_http_exchange *exchange,
+                           const struct hx_sse_event *event)
 {
-    take_event_id(exchange, event->id);
-    exchange->has_event = true;
+    struct hx_skim skim;
+    struct hx_skim_result seen = event->skim;
+    struct hx_span raw_id = event->data;
+    struct hx_rpc_id id;
+
+    if (!event->is_oversize) {
+        hx_skim_begin(&skim);
+        hx_skim_add(&skim, event->data);
+        seen = hx_skim_end(&skim);
+        raw_id = hx_skim_id(&skim);
+    }
+    if (!seen.is_object || !seen.has_id || seen.has_method)
+        return false;
+    id = hx_rpc_id_parse(raw_id);
+    return is_its_id(exchange, &id);
+}
+
+void hx_http_reply_event(struct hx_http_exchange *exchange, const struct hx_sse_event *event)
+{
     if (event->type.len > 0 && !hx_span_eq_cstr(event->type, "message"))
         return;
     if (event->is_oversize)
         deliver_oversize(exchange, &event->skim, event->data, event->size, &event->digest);
     else if (trim(event->data).len > 0) /* else it is there for its id */
         deliver_text(exchange, trim(event->data), NULL);
+}
+
+static void take_event(struct hx_http_exchange *exchange, const struct hx_sse_event *event)
+{
+    take_event_id(exchange, event->id);
+    exchange->has_event = true;
+    if (!hx_http_apart_take(exchange, event))
+        hx_http_reply_event(exchange, event);
 }
 
 static void tell_resume_point(struct hx_http_exchange *exchange)

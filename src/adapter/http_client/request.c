@@ -181,6 +181,9 @@ static void set_request(struct hx_http_exchange *exchange)
     CURL *easy = exchange->easy;
     bool is_goodbye = exchange->purpose == HX_HTTP_GOODBYE;
 
+    if (exchange->client->options.is_apart)
+        HX_HTTP_SET(easy, CURLOPT_URL,
+                    exchange->is_get ? exchange->client->options.url : exchange->client->post_url);
     if (exchange->is_get || is_goodbye) {
         HX_HTTP_SET(easy, CURLOPT_HTTPGET, 1L);
     } else {

@@ -115,7 +115,7 @@ void hx_http_resume(struct hx_upstream *upstream, struct hx_span text, uint64_t 
     struct hx_http_client *client = hx_http_client_of(upstream);
     struct hx_http_exchange *exchange;
 
-    if (client->state != HX_HTTP_UP) {
+    if (client->state != HX_HTTP_UP || client->options.is_apart) {
         hx_http_client_tell(client, HX_PEER_ANSWER_LOST, tag)->loss = HX_PEER_LOSS_RESUME;
         return;
     }

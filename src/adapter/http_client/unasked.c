@@ -23,13 +23,16 @@ void hx_http_unasked_due(void *arg)
 {
     struct hx_http_client *client = arg;
 
-    if (client->state == HX_HTTP_UP && client->unasked == NULL)
+    if (client->options.is_apart)
+        hx_http_apart_due(client);
+    else if (client->state == HX_HTTP_UP && client->unasked == NULL)
         begin(client);
 }
 
 void hx_http_unasked_open(struct hx_http_client *client)
 {
     if (client->state != HX_HTTP_UP || !client->options.has_unasked_stream ||
+        client->options.is_apart || /* it is open already */
         client->unasked != NULL || hx_loop_timer_is_set(client->unasked_timer))
         return;
     client->unasked_failures = client->unasked_short_lives = 0;
@@ -40,6 +43,7 @@ void hx_http_unasked_open(struct hx_http_client *client)
 void hx_http_unasked_close(struct hx_http_client *client)
 {
     hx_loop_timer_clear(client->unasked_timer);
+    hx_http_apart_close(client);
     if (client->unasked != NULL)
         hx_http_exchange_release(client->unasked);
 }

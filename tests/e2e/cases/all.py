@@ -33,6 +33,7 @@ from . import (  # noqa: F401
     self_check,
     serve,
     settings,
+    sse_upstream,
     tasks,
     verbs,
 )

@@ -263,3 +263,24 @@ def keeper_killed(t, site):
     fresh = site.client()
     assert_unknown(t, fresh.result(site.call(fresh, steps)), "the answer")
     t.equal(site.effects(), 1, "effects")
+
+
+@http("session_lost_and_no_new_one_for_a_while")
+def lost_for_a_while(t, site):
+    """404 for the session, and then the handshake fails too, twice: told as not run, Hapax lives,
+    and the call works when the server does."""
+    hello = (
+        '{"jsonrpc":"2.0","id":$ID,"result":{"protocolVersion":"2025-11-25","capabilities":{},'
+        '"serverInfo":{"name":"stub","version":"0"}}}'
+    )
+    good = [{"status": [200, "application/json", hello, {"Mcp-Session-Id": "s1"}]}]
+    steps = [{"if": "bad", "do": [{"status": [503]}, {"close": True}]}, {"unless": "bad", "do": good}]
+    client = site.serve({"lost": "bad", "methods": {"initialize": steps}}).client()
+    client.result(site.call(client, [{"json": ANSWER}], n=1))
+    t.touch("site/bad")
+    for n in (2, 3):
+        error = client.error(site.call(client, [{"json": ANSWER}], n=n))
+        t.equal(error["code"], 1502, f"call {n}: {error}")
+    t.remove("site/bad")
+    t.true("receipt" in str(client.result(site.call(client, [{"json": ANSWER}], n=4))), "again")
+    t.equal(site.effects(), 2, "effects")

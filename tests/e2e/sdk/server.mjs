@@ -5,8 +5,8 @@
 // are its twins.
 //
 // argv: the directory of the SDK package (of version 2: of `server`), the directory of the test, and
-// for Streamable HTTP `http` (no event ids) or `events` (an event store); the port is then the first
-// line of stdout. PORT in the environment names one.
+// for Streamable HTTP `http` (no event ids) or `events` (an event store), for the transport of
+// 2024-11-05 `sse` (version 1 only); the port is then the first line of stdout. PORT in the environment names one.
 // With {"slow": true} the answer waits until the file `release` is there.
 
 import { appendFileSync, closeSync, existsSync, fsyncSync, openSync, writeSync } from "node:fs";
@@ -117,10 +117,32 @@ async function serve_http() {
         }
         await transport.handleRequest(request, response);
     });
+    listen(http);
+}
+
+function listen(http) {
     http.listen(Number(process.env.PORT ?? 0), "127.0.0.1", () => {
         process.stdout.write(`${http.address().port}\n`);
     });
     process.stdin.on("end", () => process.exit(0)).resume();
+}
+
+async function serve_sse() {
+    const { SSEServerTransport } = await load(`${package_dir}/dist/esm/server/sse.js`);
+    const sessions = new Map();
+    const http = createServer(async (request, response) => {
+        if (request.method === "GET") {
+            const transport = new SSEServerTransport("/messages", response);
+            sessions.set(transport.sessionId, transport);
+            await make().connect(transport);
+            return;
+        }
+        const id = new URL(request.url, "http://here").searchParams.get("sessionId");
+        const transport = sessions.get(id);
+        if (transport) await transport.handlePostMessage(request, response);
+        else response.writeHead(404).end("Session not found");
+    });
+    listen(http);
 }
 
 async function serve_stdio() {
@@ -136,4 +158,4 @@ async function serve_stdio() {
 }
 
 appendFileSync(`${dir}/starts`, `${process.pid}\n`);
-await (way ? serve_http() : serve_stdio());
+await (way === "sse" ? serve_sse() : way ? serve_http() : serve_stdio());

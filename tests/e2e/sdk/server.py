@@ -137,15 +137,29 @@ def event_store():
     return Events()
 
 
-async def serve_http():
+async def run_app(app):
     import socket
 
     import uvicorn
-    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", int(os.environ.get("PORT", "0"))))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+
+    def end_with_stdin():
+        sys.stdin.read()
+        os._exit(0)
+
+    threading.Thread(target=end_with_stdin, daemon=True).start()
+    listener.listen(1024)
+    print(listener.getsockname()[1], flush=True)
+    await server.serve(sockets=[listener])
+
+
+async def serve_http():
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
     manager = StreamableHTTPSessionManager(
         make(), event_store=event_store() if WAY == "events" else None
     )
@@ -154,19 +168,27 @@ async def serve_http():
         if scope["type"] == "http":
             await manager.handle_request(scope, receive, send)
 
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
-
-    def end_with_stdin():
-        sys.stdin.read()
-        os._exit(0)
-
-    threading.Thread(target=end_with_stdin, daemon=True).start()
     async with manager.run():
-        listener.listen(1024)
-        print(listener.getsockname()[1], flush=True)
-        await server.serve(sockets=[listener])
+        await run_app(app)
+
+
+async def serve_sse():
+    """The transport of 2024-11-05: the stream at /sse, messages at /messages."""
+    from mcp.server.sse import SseServerTransport
+
+    transport = SseServerTransport("/messages")
+
+    async def app(scope, receive, send):
+        if scope["type"] == "http" and scope["method"] == "POST":
+            await transport.handle_post_message(scope, receive, send)
+        elif scope["type"] == "http":
+            server = make()
+            async with transport.connect_sse(scope, receive, send) as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+
+    await run_app(app)
 
 
 with open(f"{DIR}/starts", "a", encoding="utf-8") as starts:
     starts.write(f"{os.getpid()}\n")
-anyio.run(serve_stdio if WAY == "stdio" else serve_http)
+anyio.run({"stdio": serve_stdio, "sse": serve_sse}.get(WAY, serve_http))
