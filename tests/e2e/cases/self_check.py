@@ -156,3 +156,27 @@ def table_fails(t):
     t.equal(done.returncode, 1, "exit status")
     t.true(b"not ok row 999 of group A is not listed" in done.stdout, "the missing row is named")
     t.true(b"row 998" not in done.stdout, "rows of other groups are not asked for")
+
+
+@test("self", "self_field_cases_document_goes_stale")
+def document_stale(t):
+    """The table in the docs, as it stands and with one test's name changed in it."""
+    root = os.path.join(HERE, "..", "..", "..")
+    with open(os.path.join(root, "docs", "field-cases.md"), encoding="utf-8") as file:
+        text = file.read()
+    for told, status in ((text, 0), (text.replace("`field_007_", "`field_007x_", 1), 1)):
+        with open(t.path("field-cases.md"), "w", encoding="utf-8") as out:
+            out.write(told)
+        done = subprocess.run(
+            [
+                sys.executable,
+                os.path.join(root, "tools", "gen-table"),
+                "--check",
+                t.path("field-cases.md"),
+                os.path.join(HERE, "..", "field_table"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        t.equal(done.returncode, status, f"exit status: {done.stdout.decode()[-300:]}")
