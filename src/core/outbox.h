@@ -51,8 +51,7 @@ struct hx_outbox_view hx_outbox_view_of(const struct hx_record *record);
 const char *hx_outbox_kind_name(enum hx_outbox_kind kind);
 const char *hx_outbox_place_name(enum hx_outbox_place place);
 
-/* No event waits longer than that, whatever a receiver asks for. One that seems to wait longer was
- * put off by a clock that has jumped since, and is due. */
+/* No event waits longer than that, whatever a receiver asks for. */
 #define HX_OUTBOX_WAIT_MAX_MS ((int64_t)24 * 60 * 60 * 1000)
 
 /* How long to wait after the try of that number (from 1) came to nothing: anything up to base_ms

@@ -28,14 +28,13 @@ struct flight {
     char words[HX_COURIER_WORDS_MAX];
 };
 
-static bool is_wanted(const struct hx_gateway *gateway)
-{
-    return gateway->ports.courier != NULL && !gateway->publisher.must_rest;
-}
-
+/* One that has lingered goes on, since it may be kept for another reason and is the one that others
+ * leave the publishing to; but so that there are moments at which it has nothing in hand. */
 static void look_in(struct hx_gateway *gateway, int64_t ms)
 {
-    if (is_wanted(gateway))
+    if (gateway->publisher.must_rest && ms < LOOK_MS)
+        ms = LOOK_MS;
+    if (gateway->ports.courier != NULL)
         hx_timer_arm_sooner(&gateway->timers, &gateway->publisher.look,
                             hx_mono_after(gateway->now.mono, ms));
 }
@@ -85,7 +84,7 @@ static void on_look(struct hx_timer *timer)
     struct hx_gateway *gateway = hx_container_of(timer, struct hx_gateway, publisher.look);
     struct hx_publisher *publisher = &gateway->publisher;
     note_again(gateway);
-    if (publisher->is_asking || !is_wanted(gateway))
+    if (publisher->is_asking)
         return;
     bool is_refusing = gateway->ports.store->ops->refusal(gateway->ports.store) != NULL;
     if (is_refusing || (publisher->is_publisher && room(gateway) == 0)) {
@@ -261,7 +260,7 @@ bool hx_publish_take(struct hx_gateway *gateway)
 static void noted(struct hx_gateway *gateway, struct flight *flight, enum hx_store_result result)
 {
     struct hx_publisher *publisher = &gateway->publisher;
-    if (result == HX_STORE_NOT_DONE && !publisher->must_rest) {
+    if (result == HX_STORE_NOT_DONE) {
         flight->is_unnoted = true; /* and the event is not handed over again */
         look_in(gateway, LOOK_MS);
         return;
@@ -288,7 +287,7 @@ void hx_publish_stored(struct hx_gateway *gateway, struct hx_store_request *done
         publisher->is_publisher = done->result == HX_STORE_DONE;
         publisher->is_dry = !publisher->is_publisher;
         look_in(gateway, publisher->is_publisher ? 0 : CLAIM_AGAIN_MS);
-    } else if (done->result == HX_STORE_DONE && is_wanted(gateway)) {
+    } else if (done->result == HX_STORE_DONE) {
         take_due(gateway, done);
     } else {
         look_in(gateway, LOOK_MS);

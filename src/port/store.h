@@ -112,9 +112,11 @@ enum hx_store_kind {
     /* This process wants to be the one that publishes: DONE when it is now, STALE while another one
      * that lives is. Not synced: the dead publish nothing. */
     HX_STORE_OUTBOX_CLAIM,
-    /* Reads into `outbox.events` at most `outbox.limit` pending events whose time has come, oldest
-     * first: of each operation only the oldest that is neither delivered nor dropped, so that none
-     * overtakes another. With `outbox.must_count` also the counts. */
+    /* Reads into `outbox.events` at most `outbox.limit` pending events whose time has come: those
+     * that were put off, and then, oldest first, those that were never tried; of each operation
+     * only the oldest that is neither delivered nor dropped, so that none overtakes another. With
+     * `outbox.must_count` also the counts, and those that a clock which jumped back since has put
+     * off: to be asked now and then, since all that wait are looked at. */
     HX_STORE_OUTBOX_DUE,
     /* Notes what came of a try: of the event `outbox.event.number` its place, tries, not_before,
      * tried and error. STALE = it is over already. Not synced: what a crash of the host forgets is

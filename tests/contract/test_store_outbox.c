@@ -47,6 +47,7 @@ static void assert_pending(struct hx_store *store, unsigned expected)
     hx_store_request_free(request);
 }
 
+/* Tried at the moment of the event, for nothing depends on when. */
 static enum hx_store_result mark(struct hx_store *store, const struct hx_store_event *event,
                                  enum hx_outbox_place place, uint32_t tries, int64_t not_before_ms)
 {
@@ -54,6 +55,7 @@ static enum hx_store_result mark(struct hx_store *store, const struct hx_store_e
     request->outbox.event = *event;
     request->outbox.event.place = place;
     request->outbox.event.tries = tries;
+    request->outbox.event.tried = event->at;
     request->outbox.event.not_before.ms = not_before_ms;
     request->outbox.event.error = HX_SPAN_LIT("the receiver said 500");
     world_run(store, request);
@@ -315,9 +317,50 @@ static void a_clock_that_jumped_back_stops_nothing_for_ever(void **state)
     world->now.wall.ms += 400 * DAY_MS;
     insert(store, &record);
     move(store, &record, HX_OP_UNKNOWN);
-    world->now.wall.ms -= 400 * DAY_MS;
+    world->now.wall.ms -= 399 * DAY_MS; /* what was never tried waits for no clock at all */
     struct hx_store_request *request = due(store, 9);
     assert_int_equal(request->outbox.event_count, 1);
+    world->now.wall.ms += 399 * DAY_MS;
+    assert_int_equal(mark(store, &request->outbox.events[0], HX_OUTBOX_PENDING, 1,
+                          world->now.wall.ms + 3600 * 1000),
+                     HX_STORE_DONE);
+    hx_store_request_free(request);
+    request = due(store, 9);
+    assert_int_equal(request->outbox.event_count, 0);
+    hx_store_request_free(request);
+    world->now.wall.ms -= 1000; /* by a second, or by years */
+    request = due(store, 9);
+    assert_int_equal(request->outbox.event_count, 1);
+    hx_store_request_free(request);
+    world->now.wall.ms -= 400 * DAY_MS;
+    request = due(store, 9);
+    assert_int_equal(request->outbox.event_count, 1);
+    hx_store_request_free(request);
+}
+
+/* Fresh events never keep one waiting that was put off and is due. */
+static void what_was_put_off_comes_first(void **state)
+{
+    struct world *world = *state;
+    keep_outbox(world);
+    struct hx_store *store = world_open(world, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        struct hx_record record = world_record(world, 0, i);
+        insert(store, &record);
+        move(store, &record, HX_OP_UNKNOWN);
+    }
+    struct hx_store_request *request = due(store, 9);
+    struct hx_store_event first = request->outbox.events[0], third = request->outbox.events[2];
+    hx_store_request_free(request);
+    int64_t now_ms = world->now.wall.ms;
+    assert_int_equal(mark(store, &third, HX_OUTBOX_PENDING, 1, now_ms + 100), HX_STORE_DONE);
+    assert_int_equal(mark(store, &first, HX_OUTBOX_PENDING, 1, now_ms + 200), HX_STORE_DONE);
+    world->now.wall.ms += 200;
+    request = due(store, 3);
+    assert_int_equal(request->outbox.event_count, 3);
+    assert_int_equal(request->outbox.events[0].number, third.number);
+    assert_int_equal(request->outbox.events[1].number, first.number);
+    assert_int_equal(request->outbox.events[2].number, 2);
     hx_store_request_free(request);
 }
 
@@ -629,6 +672,7 @@ int main(void)
         BOTH(a_process_without_one_announces_too),
         BOTH(a_spooled_outcome_is_announced_when_it_is_applied),
         BOTH(a_clock_that_jumped_back_stops_nothing_for_ever),
+        BOTH(what_was_put_off_comes_first),
         BOTH(the_limit_holds_and_the_oldest_come_first),
         BOTH(events_equal_transitions),
         SQLITE(an_older_process_cannot_write_beside_it),

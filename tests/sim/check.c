@@ -12,7 +12,8 @@ struct sim_shadow {
     struct hx_id effect_key;
     struct hx_digest identity, outcome;
     uint32_t attempt, adoptions;
-    bool is_marked, needs_human, is_superseded;
+    bool is_marked, needs_human, is_superseded, is_disputed;
+    unsigned events;  /* of its transitions so far */
     uint32_t sends;   /* bit n: attempt n was sent */
     uint32_t creator; /* number of the call */
 };
@@ -182,6 +183,12 @@ static void check_row(struct sim *sim, struct sim_shadow *shadow, const struct h
             intent->allowed_more++;
         }
     }
+    const struct sim_told before = {is_new ? HX_OP_ABSENT : shadow->state, shadow->needs_human,
+                                    shadow->is_superseded, shadow->is_disputed};
+    unsigned due = sim_events_due(&before, row);
+    shadow->events += due;
+    if (due > 0 || has_changed)
+        sim_check_events(sim, row, shadow->events);
     shadow->state = row->state;
     shadow->fence = row->fence;
     shadow->effect_key = row->effect_key;
@@ -192,11 +199,13 @@ static void check_row(struct sim *sim, struct sim_shadow *shadow, const struct h
     shadow->is_marked = row->attempt.is_marked;
     shadow->needs_human = row->needs_human;
     shadow->is_superseded = row->is_superseded;
+    shadow->is_disputed = row->is_disputed;
 }
 
 void sim_check_rows(struct sim *sim)
 {
     const struct hx_record *row;
+    size_t events = 0;
     for (size_t i = 0; (row = hx_memory_ledger_row(sim->ledger, i)) != NULL; i++) {
         bool is_new = i >= sim->shadow_count;
         if (is_new) {
@@ -209,7 +218,9 @@ void sim_check_rows(struct sim *sim)
             sim->shadows[sim->shadow_count++] = (struct sim_shadow){0};
         }
         check_row(sim, &sim->shadows[i], row, is_new);
+        events += sim->shadows[i].events;
     }
+    sim_check_event_total(sim, events);
 }
 
 void sim_shadows_free(struct sim *sim)

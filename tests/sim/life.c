@@ -81,6 +81,7 @@ struct sim_life *sim_life_new(struct sim *sim, uint32_t port)
     hx_list_init(&life->doors);
     hx_list_init(&life->downstream_inbox);
     sim_neighbours_open(life);
+    struct hx_courier *courier = sim_courier_open(life);
     hx_list_append(&sim->lives, &life->node);
     struct hx_gateway_options options = {
         .ends_with_client = port == 0,
@@ -90,6 +91,7 @@ struct sim_life *sim_life_new(struct sim *sim, uint32_t port)
         .request_bytes_max = UINT64_MAX,
         .requests_max = 64,
         .queue_max = 64 * 1024,
+        .outbox = {.in_flight_max = 3, .wait_ms = 200, .wait_max_ms = 5000},
         .tell_max = HX_TELL_DEBUG,
         .tell = tell,
         .session_over = port != 0 ? sim_web_session_over : NULL,
@@ -102,6 +104,7 @@ struct sim_life *sim_life_new(struct sim *sim, uint32_t port)
         .upstream_inbox = &life->upstream_inbox,
         .downstream_inbox = &life->downstream_inbox,
         .neighbours = &life->neighbours,
+        .courier = courier,
     };
     life->gateway = hx_gateway_new(&options, &ports);
     struct hx_server_options server = {
@@ -128,7 +131,8 @@ bool sim_life_is_due(const struct sim_life *life)
         return false;
     return (life->wake_at >= 0 && life->wake_at <= life->sim->now) ||
            !hx_list_is_empty(&life->upstream_inbox) || !hx_list_is_empty(&life->downstream_inbox) ||
-           !hx_list_is_empty(&life->neighbour_inbox) || !hx_list_is_empty(&life->store_done);
+           !hx_list_is_empty(&life->neighbour_inbox) || !hx_list_is_empty(&life->store_done) ||
+           !hx_list_is_empty(&life->courier_reports);
 }
 
 static void count_marks(struct sim_life *life)
@@ -163,6 +167,7 @@ static void release(struct sim_life *life)
         sim_door_free(hx_container_of(at, struct sim_door, node));
     hx_list_for_each_safe (at, &life->upstreams)
         sim_upstream_free(hx_container_of(at, struct sim_upstream, node));
+    sim_courier_close(life);
     hx_list_unlink(&life->node);
     hx_free(life);
 }

@@ -106,7 +106,9 @@ bool sim_chance(struct sim_rng *rng, unsigned per_mille);
     X(PROBE_UNCLEAR, "probe told nothing that can be judged")                                      \
     X(PROBE_FOUND, "probe found it")                                                               \
     X(PROBE_ABSENT, "absence proved by probes")                                                    \
-    X(PROBE_AGAIN, "ready again after a proof of absence")
+    X(PROBE_AGAIN, "ready again after a proof of absence")                                         \
+    X(EVENT, "event received")                                                                     \
+    X(EVENT_AGAIN, "event received again")
 
 enum sim_mark {
 #define SIM_MARK_ENUM(NAME, text) SIM_##NAME,
@@ -356,6 +358,9 @@ struct sim_life {
     struct hx_neighbourhood neighbours;
     struct hx_list neighbour_inbox;
 
+    struct hx_courier courier;
+    struct hx_list courier_reports;
+
     bool is_frozen; /* being freed: its ports do nothing */
     bool is_paused;
     int64_t resumed_at;
@@ -464,6 +469,9 @@ struct sim {
 
     struct hx_memory_ledger *ledger;
     bool is_ledger_broken;
+    bool has_receiver; /* of events */
+    bool *received;    /* by number - 1 */
+    size_t received_count;
     struct hx_list lives;
     uint32_t life_count;
     struct hx_list processes;
@@ -751,6 +759,24 @@ void sim_check_rows(struct sim *sim);
 void sim_check_send(struct sim_upstream *upstream, const struct hx_id *operation, uint32_t attempt);
 void sim_check_act(struct sim *sim, struct sim_run *run);
 void sim_check_end(struct sim *sim);
+
+/* ---- post.c ---- */
+
+/* What of a row is announced when it changes. */
+struct sim_told {
+    enum hx_op_state state;
+    bool needs_human, is_superseded, is_disputed;
+};
+
+/* How many events the change to `row` must have made. */
+unsigned sim_events_due(const struct sim_told *before, const struct hx_record *row);
+/* The row has so many events, and the newest agrees with it. */
+void sim_check_events(struct sim *sim, const struct hx_record *row, unsigned expected);
+void sim_check_event_total(struct sim *sim, size_t expected);
+/* NULL in a world without a receiver. */
+struct hx_courier *sim_courier_open(struct sim_life *life);
+void sim_courier_close(struct sim_life *life);
+void sim_check_published(struct sim *sim);
 void sim_shadows_free(struct sim *sim);
 
 /* ---- look.c: into the engine ---- */

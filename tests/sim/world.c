@@ -378,6 +378,9 @@ struct sim *sim_new(const struct sim_options *options)
     hx_list_init(&sim->questions);
     hx_list_init(&sim->exchanges);
     sim->ledger = hx_memory_ledger_new(&sim->clock);
+    hx_memory_ledger_keep_outbox(sim->ledger);
+    /* Publishing goes on as long as the world does, so not in every one. */
+    sim->has_receiver = !options->is_scripted && options->seed % 7 == 3;
     sim->host_count = 1 + (options->is_scripted ? SIM_RUN_HOSTS_MAX - 1
                                                 : sim_below(&sim->plan, SIM_RUN_HOSTS_MAX));
     sim_contracts(sim);
@@ -404,6 +407,7 @@ void sim_free(struct sim *sim)
     for (uint32_t i = 0; i < sim->run_count; i++)
         hx_buf_fini(&sim->runs[i].result);
     hx_free(sim->runs);
+    hx_free(sim->received);
     hx_free(sim->sessions);
     hx_free(sim->calls);
     hx_free(sim->intents);
@@ -460,7 +464,9 @@ void sim_history(struct sim *sim)
     become_calm(sim);
     sim_run_for(sim, calm_ms);
     sim_check_end(sim);
+    sim_check_published(sim);
     ask_again(sim);
     sim_run_for(sim, 40 * 60 * 1000);
     sim_check_end(sim);
+    sim_check_published(sim);
 }

@@ -49,7 +49,6 @@ static void add_event(struct hx_memory_ledger *ledger, const struct hx_record *r
         .at = now,
         .created = record->created.wall,
         .settled = record->settled.wall,
-        .not_before = now,
     };
 }
 
@@ -84,7 +83,8 @@ static bool is_held_back(const struct hx_memory_ledger *ledger, size_t index)
 
 static bool is_due(const struct hx_store_event *event, struct hx_wall now)
 {
-    return event->not_before.ms <= now.ms || event->not_before.ms > now.ms + HX_OUTBOX_WAIT_MAX_MS;
+    /* A try in the future says that the clock has jumped back since. */
+    return event->not_before.ms <= now.ms || event->tried.ms > now.ms;
 }
 
 static void give(struct hx_store_request *request, const struct hx_store_event *event)
@@ -99,13 +99,19 @@ static void give(struct hx_store_request *request, const struct hx_store_event *
     outbox->events[outbox->event_count++] = copy;
 }
 
-/* Insertion by the time from which on they may go, as the other adapter gives them. */
+/* What was put off, by its time, comes before what was never tried. */
+static bool is_after(const struct hx_store_event *a, const struct hx_store_event *b)
+{
+    bool is_fresh = a->not_before.ms == 0, is_other_fresh = b->not_before.ms == 0;
+    return is_fresh != is_other_fresh ? is_fresh : a->not_before.ms > b->not_before.ms;
+}
+
 static void sort(struct hx_store_event *events, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
         struct hx_store_event event = events[i];
         uint32_t at = i;
-        for (; at > 0 && events[at - 1].not_before.ms > event.not_before.ms; at--)
+        for (; at > 0 && is_after(&events[at - 1], &event); at--)
             events[at] = events[at - 1];
         events[at] = event;
     }

@@ -184,14 +184,12 @@ int hx_inspect_events_again(struct hx_inspect *inspect, int64_t number, uint64_t
     if (rc < 0)
         return HX_TRACE(rc);
     sqlite3_stmt *stmt = hx_inspect_prepare(
-        inspect, number != 0 ? "UPDATE outbox SET place = 0, tries = 0, not_before = ?2"
+        inspect, number != 0 ? "UPDATE outbox SET place = 0, tries = 0, not_before = 0"
                                " WHERE number = ?1 AND place < 2"
-                             : "UPDATE outbox SET place = 0, tries = 0, not_before = ?2"
+                             : "UPDATE outbox SET place = 0, tries = 0, not_before = 0"
                                " WHERE ?1 = 0 AND place = 1");
-    if (stmt != NULL) {
+    if (stmt != NULL)
         sqlite3_bind_int64(stmt, 1, number);
-        sqlite3_bind_int64(stmt, 2, inspect->ledger.now.wall.ms);
-    }
     return HX_TRACE(carry_out(inspect, stmt, ret_count));
 }
 

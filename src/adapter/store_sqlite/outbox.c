@@ -171,18 +171,11 @@ int hx_outbox_load(struct hx_ledger *ledger, sqlite3_stmt *stmt, struct hx_arena
     return HX_TRACE(rc);
 }
 
-/* Those whose time lies in (after, until]. */
-static int due_between(struct hx_ledger *ledger, struct hx_store_request *request, int64_t after_ms,
-                       int64_t until_ms)
+/* Adds what the statement finds. */
+static int add_due(struct hx_ledger *ledger, struct hx_store_request *request, sqlite3_stmt *stmt)
 {
     struct hx_store_outbox *outbox = &request->outbox;
-    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_OUTBOX_DUE);
-    if (stmt == NULL)
-        return HX_E_STORE;
     int rc = 0;
-    sqlite3_bind_int64(stmt, 1, after_ms);
-    sqlite3_bind_int64(stmt, 2, until_ms);
-    sqlite3_bind_int64(stmt, 3, outbox->limit - outbox->event_count);
     while (outbox->event_count < outbox->limit && (rc = hx_ledger_step(ledger, stmt)) == 1) {
         rc = hx_outbox_load(ledger, stmt, &request->arena, &outbox->events[outbox->event_count]);
         if (rc < 0)
@@ -191,6 +184,31 @@ static int due_between(struct hx_ledger *ledger, struct hx_store_request *reques
     }
     sqlite3_reset(stmt);
     return rc < 0 ? HX_TRACE(rc) : 0;
+}
+
+/* Those whose time lies in (after, until]. */
+static int due_between(struct hx_ledger *ledger, struct hx_store_request *request, int64_t after_ms,
+                       int64_t until_ms)
+{
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_OUTBOX_DUE);
+    if (stmt == NULL)
+        return HX_E_STORE;
+    sqlite3_bind_int64(stmt, 1, after_ms);
+    sqlite3_bind_int64(stmt, 2, until_ms);
+    sqlite3_bind_int64(stmt, 3, request->outbox.limit - request->outbox.event_count);
+    return HX_TRACE(add_due(ledger, request, stmt));
+}
+
+/* Those whose last try lies in the future: the clock has jumped back since, so the time until which
+ * they were put off means nothing (INV-22). */
+static int due_by_jump(struct hx_ledger *ledger, struct hx_store_request *request)
+{
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_OUTBOX_JUMPED);
+    if (stmt == NULL)
+        return HX_E_STORE;
+    sqlite3_bind_int64(stmt, 1, ledger->now.wall.ms);
+    sqlite3_bind_int64(stmt, 2, request->outbox.limit - request->outbox.event_count);
+    return HX_TRACE(add_due(ledger, request, stmt));
 }
 
 static int count_events(struct hx_ledger *ledger, struct hx_store_outbox *outbox)
@@ -217,10 +235,13 @@ static int due(struct hx_ledger *ledger, struct hx_store_request *request)
         if (outbox->events == NULL)
             return HX_RAISE(HX_E_NOMEM, "There is not enough memory for the events.");
     }
-    int rc = due_between(ledger, request, INT64_MIN, now_ms);
-    /* Put off by a clock that has jumped back since. */
+    /* What was put off comes before what was never tried, or a busy ledger would keep it waiting;
+     * and what was never tried depends on no clock. */
+    int rc = due_between(ledger, request, 0, now_ms);
     if (rc == 0)
-        rc = due_between(ledger, request, now_ms + HX_OUTBOX_WAIT_MAX_MS, INT64_MAX);
+        rc = due_between(ledger, request, INT64_MIN, 0);
+    if (rc == 0 && outbox->must_count)
+        rc = due_by_jump(ledger, request);
     if (rc == 0 && outbox->must_count)
         rc = count_events(ledger, outbox);
     return HX_TRACE(rc);

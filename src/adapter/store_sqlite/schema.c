@@ -119,7 +119,7 @@ static const char version_3[] =
     "  not_before INTEGER NOT NULL, tried INTEGER NOT NULL DEFAULT 0, error TEXT,"
     "  used_age INTEGER NOT NULL);"
     "CREATE INDEX outbox_open ON outbox(op, number) WHERE place < 2;"
-    "CREATE INDEX outbox_due ON outbox(not_before, number) WHERE place = 0;";
+    "CREATE INDEX outbox_due ON outbox(not_before, number, tried) WHERE place = 0;";
 
 static const char *const steps[HX_SCHEMA_VERSION] = {version_1, version_2, version_3};
 
