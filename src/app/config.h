@@ -46,6 +46,10 @@ struct hx_config_listen {
     bool is_loopback; /* also a Unix socket, whose file only we may open */
 };
 
+/* 0, or 1: not in one of the forms, or too long to be kept. The texts are in the arena. */
+int hx_listen_parse(struct hx_arena *arena, struct hx_span text,
+                    struct hx_config_listen *listen) HX_MUST_CHECK;
+
 /* A bearer token that is accepted, known only by its hash. */
 struct hx_config_token {
     struct hx_mark mark;

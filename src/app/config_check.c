@@ -2,6 +2,7 @@
 /*
  * What must hold of a configuration as a whole.
  */
+#include "app/admin_token.h"
 #include "app/config.h"
 
 #include <string.h>
@@ -80,6 +81,9 @@ int hx_config_check(struct hx_config *config, struct hx_complaint *complaint)
     if (rc == 0)
         rc = check_tokens(config, &tree);
     if (rc == 0 && hx_settings_check_outbox(&config->global, &inner) != 0)
+        rc = config->file ? hx_tree_refuse(&tree, nowhere, "%s", inner.text)
+                          : hx_complain(complaint, "%s", inner.text);
+    if (rc == 0 && hx_settings_check_admin(&config->global, &inner) != 0)
         rc = config->file ? hx_tree_refuse(&tree, nowhere, "%s", inner.text)
                           : hx_complain(complaint, "%s", inner.text);
     for (size_t i = 0; rc == 0 && i < config->upstream_count; i++) {

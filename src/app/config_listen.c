@@ -68,12 +68,10 @@ static bool is_same(const struct hx_config_listen *a, const struct hx_config_lis
     return a->port != 0 && a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-/* 0, or 1: not in one of the forms, or too long to be kept. */
-static int read_listen(struct hx_config *config, struct hx_span text,
-                       struct hx_config_listen *listen)
+int hx_listen_parse(struct hx_arena *arena, struct hx_span text, struct hx_config_listen *listen)
 {
     struct hx_span unix_word = HX_SPAN_LIT("unix:");
-    struct hx_span own = hx_arena_dup(&config->arena, text);
+    struct hx_span own = hx_arena_dup(arena, text);
     struct hx_span host;
     if (hx_span_is_absent(own) || text.len != strlen(own.ptr))
         return 1;
@@ -86,7 +84,7 @@ static int read_listen(struct hx_config *config, struct hx_span text,
     }
     if (!split(own, &host, &listen->port))
         return 1;
-    listen->host = hx_arena_dup(&config->arena, host).ptr;
+    listen->host = hx_arena_dup(arena, host).ptr;
     return !listen->host || !read_host(listen);
 }
 
@@ -97,7 +95,7 @@ int hx_config_add_listen(struct hx_config *config, struct hx_span text, struct h
     struct hx_config_listen listen = {.mark = mark};
     if (config->listen_count == LISTENS_MAX)
         return hx_tree_refuse(&tree, mark, "listen: %d addresses are the most", LISTENS_MAX);
-    if (read_listen(config, text, &listen) != 0)
+    if (hx_listen_parse(&config->arena, text, &listen) != 0)
         return hx_tree_refuse(&tree, mark, "listen: '%.*s' is not possible; %s",
                               HX_SPAN_FMT(hx_node_shown(text)), allowed);
     for (size_t i = 0; i < config->listen_count; i++)

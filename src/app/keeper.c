@@ -17,6 +17,7 @@
 
 #include "adapter/neighbour_unix/neighbour_unix.h"
 #include "adapter/stdio_front/stdio_front.h"
+#include "app/admin.h"
 #include "app/announce.h"
 #include "app/commands.h"
 #include "app/config.h"
@@ -41,6 +42,7 @@ struct keeper {
     struct hx_upstream *upstream;
     struct hx_downstream *downstream;
     struct hx_gateway *gateway;
+    struct hx_admin *admin; /* NULL = no admin API */
     struct hx_courier *courier;
     struct hx_drain drain;
     struct hx_list upstream_inbox;
@@ -187,17 +189,19 @@ static void watch(struct keeper *keeper)
 static void turn_until_done(struct keeper *keeper)
 {
     while (!hx_gateway_is_done(keeper->gateway)) {
+        bool had_any = hx_admin_turn(keeper->admin);
         int64_t wait_ms = hx_gateway_turn(keeper->gateway);
         if (hx_gateway_is_draining(keeper->gateway) && !keeper->has_dropped_stderr) {
             hx_keeper_drop_stderr();
             keeper->has_dropped_stderr = true;
+            hx_admin_drain(keeper->admin); /* whoever comes next may want its place */
             struct hx_id owner = keeper->home.store->ops->owner(keeper->home.store);
             hx_drain_begin(&keeper->drain, keeper->home.transport_dir, keeper->server_name, &owner,
                            (unsigned)keeper->settings->drain_max, stop_neighbour, keeper);
         }
         if (hx_gateway_is_done(keeper->gateway))
             return;
-        if (hx_loop_run_once(keeper->loop, wait_ms) < 0)
+        if (hx_loop_run_once(keeper->loop, had_any ? 0 : wait_ms) < 0)
             return;
     }
 }
@@ -205,6 +209,7 @@ static void turn_until_done(struct keeper *keeper)
 static void release(struct keeper *keeper)
 {
     hx_gateway_free(keeper->gateway);
+    hx_admin_free(keeper->admin);
     hx_announce_close(keeper->courier);
     hx_loop_signal_free(keeper->term_watch);
     hx_loop_signal_free(keeper->int_watch);
@@ -216,6 +221,19 @@ static void release(struct keeper *keeper)
     hx_loop_free(keeper->loop);
     hx_arena_fini(&keeper->arena);
     hx_log_close();
+}
+
+/* Another keeper may hold the place: the calls of this one matter more than its admin API. */
+static void open_admin(struct keeper *keeper)
+{
+    const struct hx_admin_options options = {.loop = keeper->loop,
+                                             .gateway = keeper->gateway,
+                                             .clock = &keeper->clock.clock,
+                                             .settings = keeper->settings,
+                                             .command = "run"};
+    if (hx_admin_open(&options, &keeper->admin) != 0)
+        fprintf(stderr, "hapax run: admin_listen: %s. The admin API is not offered here.\n",
+                hx_fault_last()->text);
 }
 
 static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
@@ -264,6 +282,7 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
         .principal = hx_span_cstr(keeper->principal),
     };
     struct hx_session *session = hx_session_new(keeper->gateway, &client);
+    open_admin(keeper);
     turn_until_done(keeper);
     bool was_served = hx_session_had_server(session);
     release(keeper);

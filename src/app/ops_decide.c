@@ -87,21 +87,6 @@ static bool note_decision(void *context, const struct hx_history_line *line)
     return true;
 }
 
-static bool was_decided(const struct hx_record *record)
-{
-    switch (record->reason) {
-    case HX_REASON_RESOLVED_BY_PERSON:
-    case HX_REASON_SUPERSEDED:
-    case HX_REASON_APPROVED:
-    case HX_REASON_DENIED:
-    case HX_REASON_CANCELLED_BY_CALLER:
-    case HX_REASON_CANCELLED_BY_OPERATOR:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* Why a decision changed nothing. Opens the inspection again, since it asks who was first. */
 static void explain_refusal(struct hx_ops *ops, const struct hx_verdict *verdict,
                             struct hx_buf *ret_words)
@@ -118,10 +103,10 @@ static void explain_refusal(struct hx_ops *ops, const struct hx_verdict *verdict
     struct hx_buf who;
     struct last_decision last = {&who};
     hx_buf_init(&who, 4096);
-    if (was_decided(record) &&
+    if (hx_record_was_decided(record) &&
         hx_inspect_history(ops->inspect, found->rowid, note_decision, &last) < 0)
         hx_buf_reset(&who); /* who it was is a courtesy */
-    if (was_decided(record) || verdict->is_overtaken)
+    if (hx_record_was_decided(record) || verdict->is_overtaken)
         (void)hx_buf_printf(ret_words, "somebody decided first%s%.*s%s. ", who.len > 0 ? " (" : "",
                             HX_SPAN_FMT(hx_buf_span(&who)), who.len > 0 ? ")" : "");
     (void)hx_buf_printf(ret_words, "the operation is %s: %s", hx_op_state_name(record->state),

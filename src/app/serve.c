@@ -213,6 +213,7 @@ static void on_signal(void *arg, int number)
     serve->is_draining = true;
     hx_http_front_drain(serve->front);
     serve->web->ops->drain(serve->web);
+    hx_admin_drain(serve->admin);
     hx_loop_timer_set(serve->drain_timer, DRAIN_MS);
 }
 
@@ -241,6 +242,7 @@ static void turn_until_done(struct serve *serve)
         for (int round = 0; had_any && round < ROUNDS_MAX; round++) {
             had_any = hx_http_front_turn(serve->front);
             had_any |= serve_take_front(serve);
+            had_any |= hx_admin_turn(serve->admin);
             had_any |= hx_merge_take(&serve->merge_inbox);
             had_any |= !hx_list_is_empty(&serve->peer_inbox);
             go_on_draining(serve);
@@ -257,6 +259,7 @@ static void turn_until_done(struct serve *serve)
 static void release(struct serve *serve)
 {
     hx_gateway_free(serve->gateway);
+    hx_admin_free(serve->admin);
     hx_announce_close(serve->courier);
     hx_http_front_free(serve->front);
     hx_http_server_free(serve->web);
@@ -286,6 +289,15 @@ static int serve_until_done(struct serve *serve)
     make_gateway(serve);
     if (open_web(serve) != 0) {
         fprintf(stderr, "hapax serve: %s.\n", hx_fault_last()->text);
+        return HX_EXIT_FAILED;
+    }
+    const struct hx_admin_options admin = {.loop = serve->loop,
+                                           .gateway = serve->gateway,
+                                           .clock = &serve->clock.clock,
+                                           .settings = &config->global,
+                                           .command = "serve"};
+    if (hx_admin_open(&admin, &serve->admin) != 0) {
+        fprintf(stderr, "hapax serve: admin_listen: %s.\n", hx_fault_last()->text);
         return HX_EXIT_FAILED;
     }
     serve->term_watch = hx_loop_signal_new(serve->loop, SIGTERM, on_signal, serve);

@@ -7,6 +7,7 @@
 
 #include "adapter/http_front/http_front.h"
 #include "adapter/merge/merge.h"
+#include "app/admin.h"
 #include "app/config.h"
 #include "app/ledger_home.h"
 #include "app/upstream.h"
@@ -38,6 +39,7 @@ struct serve {
     struct hx_ledger_home home;
     struct hx_gateway *gateway;
     struct hx_courier *courier; /* NULL = no outbox */
+    struct hx_admin *admin;     /* NULL = no admin API */
     struct served *served;      /* as many as the configuration has upstreams */
     struct hx_web *web;
     struct hx_http_front *front;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app/admin_token.h"
 #include "app/number.h"
 #include "app/settings.h"
 #include "json/reader.h"
@@ -263,5 +264,7 @@ int hx_settings_check(const struct hx_settings *settings, struct hx_complaint *c
     if (rc == 0 && settings->stuck_timeout < settings->stall_timeout)
         rc = hx_complain(complaint, "stuck_timeout is shorter than stall_timeout; a server must be "
                                     "found stalled before it is restarted. Raise stuck_timeout");
+    if (rc == 0)
+        rc = hx_settings_check_admin(settings, complaint);
     return rc == 0 ? hx_settings_check_outbox(settings, complaint) : rc;
 }

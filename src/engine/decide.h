@@ -88,6 +88,8 @@ void hx_deciding_give_up(struct hx_deciding *deciding, const char *why);
 /* "happened", "absent", … as it stands in the history. */
 const char *hx_decision_name(enum hx_event_type type);
 
+/* It is in its state because somebody decided so. */
+bool hx_record_was_decided(const struct hx_record *record);
 /* What came of it, as a sentence without its full stop. True: it is as the decider wanted it. */
 bool hx_verdict_say(enum hx_event_type decision, const struct hx_verdict *verdict,
                     struct hx_buf *ret_words);

@@ -7,6 +7,21 @@
 #include "engine/decide.h"
 #include "json/writer.h"
 
+bool hx_record_was_decided(const struct hx_record *record)
+{
+    switch (record->reason) {
+    case HX_REASON_RESOLVED_BY_PERSON:
+    case HX_REASON_SUPERSEDED:
+    case HX_REASON_APPROVED:
+    case HX_REASON_DENIED:
+    case HX_REASON_CANCELLED_BY_CALLER:
+    case HX_REASON_CANCELLED_BY_OPERATOR:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void say_done(enum hx_event_type decision, const struct hx_verdict *verdict,
                      struct hx_buf *ret_words)
 {
@@ -105,7 +120,8 @@ static void say_in_doubt(const struct hx_verdict *verdict, struct hx_buf *ret_wo
 static void say_not_applied(const struct hx_verdict *verdict, struct hx_buf *ret_words)
 {
     (void)hx_buf_append_cstr(ret_words, "not applied: ");
-    if (verdict->is_overtaken)
+    if (verdict->is_overtaken ||
+        (verdict->found != NULL && hx_record_was_decided(&verdict->found->record)))
         (void)hx_buf_append_cstr(ret_words, "somebody decided first. ");
     if (verdict->found == NULL)
         (void)hx_buf_append_cstr(ret_words, "the operation could not be read again");

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "app/admin_token.h"
 #include "app/config.h"
 #include "app/token.h"
 
@@ -164,12 +165,43 @@ static void out_of_a_file(void **state)
     hx_config_fini(&config);
 }
 
+static void admin_tokens_are_names_and_hashes(void **state)
+{
+    (void)state;
+    static const char hex[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    static const char *const bad[] = {
+        "ann",      "ann:",          ":%s",           "a b:%s",
+        "ann:%sff", "ann:%s,ann:%s", "ann:%s bob:%s", "hpx_secretsecretsecretsecret"};
+    struct hx_admin_tokens tokens;
+    struct hx_complaint complaint;
+    struct hx_hasher *hasher = hx_hasher_new();
+    char text[512], digest[HX_DIGEST_HEX_SIZE];
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        snprintf(text, sizeof(text), bad[i], hex, hex);
+        assert_int_equal(hx_admin_tokens_read(text, &tokens, &complaint), 1);
+        assert_null(strstr(complaint.text, "secretsecret"));
+    }
+    struct hx_digest hash = hx_token_hash(hasher, HX_SPAN_LIT("hpx_one"));
+    hx_digest_hex(&hash, digest);
+    snprintf(text, sizeof(text), "ann:%s, bob@x:%s", hex, digest);
+    assert_int_equal(hx_admin_tokens_read(text, &tokens, &complaint), 0);
+    assert_int_equal(tokens.count, 2);
+    assert_string_equal(hx_admin_tokens_find(&tokens, hasher, HX_SPAN_LIT("hpx_one")), "bob@x");
+    assert_null(hx_admin_tokens_find(&tokens, hasher, HX_SPAN_LIT("hpx_two")));
+    assert_null(hx_admin_tokens_find(&tokens, hasher, HX_SPAN_LIT("")));
+    hx_hasher_free(hasher);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(made_of_256_bits),      cmocka_unit_test(what_can_be_a_token),
-        cmocka_unit_test(found_by_its_own_text), cmocka_unit_test(digests_differ_at_any_byte),
-        cmocka_unit_test(opens_what_it_names),   cmocka_unit_test(out_of_a_file),
+        cmocka_unit_test(admin_tokens_are_names_and_hashes),
+        cmocka_unit_test(made_of_256_bits),
+        cmocka_unit_test(what_can_be_a_token),
+        cmocka_unit_test(found_by_its_own_text),
+        cmocka_unit_test(digests_differ_at_any_byte),
+        cmocka_unit_test(opens_what_it_names),
+        cmocka_unit_test(out_of_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 from . import (  # noqa: F401
     audit,
+    admin,
     bytes_exact,
     call,
     call_storm,
