@@ -136,6 +136,7 @@ static int report(const struct hx_config *config, const struct hx_contact *conta
 /* Of a server that answered more is known than the file can tell. */
 static void advise(struct hx_config *config, const struct hx_contact *contacts)
 {
+    hx_config_advise_outbox(config);
     for (size_t i = 0; i < config->upstream_count; i++) {
         if (contacts != NULL && contacts[i].why[0] == '\0')
             hx_contact_advise(config, &contacts[i]);

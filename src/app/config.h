@@ -118,6 +118,7 @@ int hx_config_check(struct hx_config *config, struct hx_complaint *complaint) HX
 /* Adds warnings about tools of which too little is said, as far as that can be known without
  * starting a server (else: contact.h). The second speaks of one upstream only. */
 void hx_config_advise(struct hx_config *config);
+void hx_config_advise_outbox(struct hx_config *config);
 void hx_config_advise_upstream(struct hx_config *config, const struct hx_config_upstream *upstream);
 /* Something is said that lets a lost answer be dealt with, or that this tool has nothing of it. An
  * explicit class=opaque is the operator's word too. */

@@ -43,7 +43,7 @@ void hx_config_advise_upstream(struct hx_config *config, const struct hx_config_
     }
 }
 
-static void advise_outbox(struct hx_config *config)
+void hx_config_advise_outbox(struct hx_config *config)
 {
     const struct hx_settings *global = &config->global;
     const struct hx_mark nowhere = {0, 0};
@@ -60,7 +60,7 @@ static void advise_outbox(struct hx_config *config)
 
 void hx_config_advise(struct hx_config *config)
 {
-    advise_outbox(config);
+    hx_config_advise_outbox(config);
     for (size_t i = 0; i < config->upstream_count; i++)
         hx_config_advise_upstream(config, &config->upstreams[i]);
 }

@@ -576,6 +576,10 @@ static void what_was_delivered_goes_and_the_rest_stays(void **state)
     store = world_open(world, 0);
     insert(store, &last);
     world_close(world, 0);
+    world->options.keeps_outbox = false; /* a process that knows nothing of how long */
+    sweep(world);
+    assert_int_equal(count_in(inspect, IN(DELIVERED)), 1);
+    world->options.keeps_outbox = true;
     sweep(world);
     assert_int_equal(count_in(inspect, IN(PENDING) | IN(PARKED)), 2);
     assert_int_equal(count_in(inspect, IN(DELIVERED)), 0);

@@ -125,6 +125,10 @@ static void every_kind_can_arise_and_has_a_name_of_its_own(void **state)
             assert_string_not_equal(hx_outbox_kind_name((enum hx_outbox_kind)a),
                                     hx_outbox_kind_name((enum hx_outbox_kind)b));
     }
+    for (int a = 0; a < HX_OUTBOX_PLACE_COUNT; a++)
+        for (int b = 0; b < a; b++)
+            assert_string_not_equal(hx_outbox_place_name((enum hx_outbox_place)a),
+                                    hx_outbox_place_name((enum hx_outbox_place)b));
 }
 
 static void waits_double_up_to_a_bound_and_are_spread(void **state)
@@ -156,6 +160,7 @@ static void what_the_receiver_asks_for_is_kept_within_a_day(void **state)
         assert_true(hx_outbox_wait_ms(9, 1000, 60000, 500, random * 977) >= 500);
     }
     assert_int_equal(hx_outbox_wait_ms(1, 1000, 60000, INT64_MAX, 5), HX_OUTBOX_WAIT_MAX_MS);
+    assert_int_equal(hx_outbox_wait_ms(1, 0, 0, -1, 5), 1); /* never in a loop without rest */
     assert_true(hx_outbox_wait_ms(20, INT64_MAX / 2, INT64_MAX, -1, 1234567) > 0);
 }
 

@@ -63,6 +63,9 @@ static int remove_old(struct hx_ledger *ledger, const struct old_events *old)
 int hx_sweep_events(struct hx_sweep *sweep, struct hx_ledger *ledger)
 {
     struct old_events old = {.after = sweep->after};
+    /* How long they are kept is said by those that are set up for the outbox. */
+    if (!ledger->options->keeps_outbox && ledger->meta.outbox_since.ms != 0)
+        return 0;
     int rc = hx_ledger_begin(ledger, HX_TXN_READ);
     if (rc != 0)
         return HX_E_STORE;

@@ -282,6 +282,19 @@ def serves(t, w):
     t.true("hapax_outbox_parked 0" in metrics(), "parked")
 
 
+@outbox("a_careless_one_is_warned_of")
+def careless(t, w):
+    config = t.path("hapax.yaml")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write("outbox_url: http://hooks.example/x\nupstreams:\n  a: {command: cat}\n")
+    status, _, err = t.hapax("check", "--config", config)
+    t.equal(status, 0, "exit status of check")
+    t.true(b"in the clear" in err and b"not signed" in err, f"warnings: {err}")
+    status, _, err = t.hapax("run", *("--ledger", t.ledger), "--outbox-url", "http://127.0.0.1:1/",
+                             "--outbox-secret-file", t.path("none"), "--", "cat")  # fmt: skip
+    t.true(status != 0 and b"no secret file" in err, f"{status}: {err}")
+
+
 # Receivers that misbehave ---------------------------------------------------------------------------
 
 
