@@ -36,6 +36,7 @@ enum hx_sql {
     HX_SQL_COUNT
 };
 
+enum { HX_LOCK_WAIT_MS = 2000 }; /* before an intent, unless the options say otherwise */
 enum { HX_LEDGER_BOOTS_CACHED = 8, HX_LEDGER_CONTRACTS_CACHED = 32 };
 
 /* The one row of table `ledger`, as the present transaction sees it. */
@@ -61,6 +62,7 @@ struct hx_ledger {
     struct hx_spool spool;
     struct hx_hasher *hasher;
     sqlite3 *db;
+    bool is_guest; /* the connection is another's, and so is the spool: see guest.h */
     struct stat file;                  /* the database as it was opened */
     sqlite3_stmt *stmts[HX_SQL_COUNT]; /* prepared at first use */
     struct hx_boots boots;

@@ -16,7 +16,6 @@
 #include "base/crash.h"
 
 enum {
-    LOCK_WAIT_MS = 2000,
     OPEN_WAIT_MS = 10000,
     FOREIGN_WAIT_MS =
         200, /* for readers in the way of a checkpoint; writers never wait for SQLite */
@@ -124,7 +123,8 @@ static void configure_sqlite(void)
 static int connect(struct hx_ledger *ledger)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, configure_sqlite);
+    if (!ledger->options->is_guest_of_process)
+        pthread_once(&once, configure_sqlite);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE;
     int code = sqlite3_open_v2(ledger->paths.ledger, &ledger->db, flags, ledger->options->vfs_name);
     if (code != SQLITE_OK)
@@ -259,7 +259,7 @@ int hx_ledger_open(struct hx_ledger *ledger, const struct hx_store_sqlite_option
 {
     bool is_inspection = hx_id_is_nil(owner);
     *ledger = (struct hx_ledger){.options = options, .lock.fd = -1, .counter.fd = -1};
-    ledger->lock_wait_ms = options->lock_wait_ms > 0 ? options->lock_wait_ms : LOCK_WAIT_MS;
+    ledger->lock_wait_ms = options->lock_wait_ms > 0 ? options->lock_wait_ms : HX_LOCK_WAIT_MS;
     ledger->hasher = hx_hasher_new();
     hx_paths_init(&ledger->paths, options->path);
     hx_spool_init(&ledger->spool, ledger->paths.spool, owner, ledger->hasher);
@@ -283,7 +283,7 @@ void hx_ledger_close(struct hx_ledger *ledger)
 {
     for (int i = 0; i < HX_SQL_COUNT; i++)
         sqlite3_finalize(ledger->stmts[i]);
-    if (ledger->db != NULL)
+    if (ledger->db != NULL && !ledger->is_guest)
         (void)sqlite3_close(ledger->db);
     ledger->db = NULL;
     hx_spool_close(&ledger->spool);

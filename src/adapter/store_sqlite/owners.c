@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -110,6 +111,21 @@ bool hx_owners_is_alive(struct hx_owners *owners, const struct hx_id *token)
     char name[HX_ID_TEXT_SIZE];
     hx_id_format(token, name);
     return lock_state(owners->directory, name) == FILE_LOCK_HELD;
+}
+
+long hx_owners_pid(const char *directory, const struct hx_id *token)
+{
+    char text[32] = "";
+    if (is_local(token))
+        return (long)getpid(); /* and its file stays closed: its lock hangs on that */
+    char *path = hx_path_of_id(directory, token);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+    hx_free(path);
+    if (fd < 0)
+        return 0;
+    ssize_t got = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    return got > 0 ? strtol(text, NULL, 10) : 0;
 }
 
 static bool token_of_name(const char *name, struct hx_id *ret_token)

@@ -28,6 +28,8 @@ void hx_owners_close(struct hx_owners *owners);
 
 /* Asks the kernel now. In doubt (the file cannot be opened) an owner counts as alive. */
 bool hx_owners_is_alive(struct hx_owners *owners, const struct hx_id *token);
+/* For people; 0 = not known. */
+long hx_owners_pid(const char *directory, const struct hx_id *token);
 /* Calls `visit` for each owner file whose lock is free, at most `max`; its file is removed when
  * visit returns true. */
 int hx_owners_each_dead(struct hx_owners *owners, int max,

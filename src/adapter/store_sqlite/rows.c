@@ -187,6 +187,8 @@ static bool is_claim(struct hx_ledger *ledger, enum hx_op_state state, const str
 /* Keeps room in the spool for every claim of ours, before the claim is durable. */
 static int count_claims(struct hx_ledger *ledger, bool was_claim, bool is_now_claim)
 {
+    if (ledger->is_guest)
+        return 0; /* his outcome is committed together with what it tells of, or not at all */
     if (was_claim && !is_now_claim && ledger->reserved > 0)
         ledger->reserved--;
     if (is_now_claim && !was_claim)

@@ -56,6 +56,7 @@ struct sqlite_store {
     char refusal[HX_FAULT_TEXT_MAX + 64];
     struct hx_gap gap;
 
+    _Atomic int foreign_pages; /* in the log, after a commit of a guest */
     _Atomic bool has_done;
     _Atomic bool is_refusing;
     _Atomic int64_t low_water_ms;
@@ -161,6 +162,27 @@ const char *hx_store_sqlite_owners_directory(struct hx_store *base)
     return sqlite_store(base)->ledger.paths.owners;
 }
 
+const struct hx_store_sqlite_options *hx_store_sqlite_options(struct hx_store *base)
+{
+    return sqlite_store(base)->ledger.options;
+}
+
+long hx_store_sqlite_owner_pid(struct hx_store *base, const struct hx_id *owner)
+{
+    return hx_owners_pid(sqlite_store(base)->ledger.paths.owners, owner);
+}
+
+void hx_store_sqlite_log_grew(struct hx_store *base, int pages)
+{
+    struct sqlite_store *store = sqlite_store(base);
+    if (pages < WAL_PAGES_IDLE)
+        return;
+    pthread_mutex_lock(&store->mutex);
+    atomic_store(&store->foreign_pages, pages);
+    pthread_cond_signal(&store->wake_up);
+    pthread_mutex_unlock(&store->mutex);
+}
+
 /* ---- the store's thread ---- */
 
 /* Lets the loop thread see what the newest transaction read. */
@@ -235,6 +257,9 @@ static void housekeep(struct sqlite_store *store, bool is_idle)
 {
     struct hx_ledger *ledger = &store->ledger;
     int64_t now = now_ms();
+    int foreign_pages = atomic_exchange(&store->foreign_pages, 0);
+    if (foreign_pages > ledger->wal_pages)
+        ledger->wal_pages = foreign_pages;
     if (ledger->wal_pages >= (is_idle ? WAL_PAGES_IDLE : WAL_PAGES_MAX))
         hx_ledger_ignore(hx_ledger_checkpoint(ledger, false));
     if (ledger->spool.entry_count != store->spool_entries) {
@@ -264,7 +289,9 @@ static void housekeep(struct sqlite_store *store, bool is_idle)
 static int64_t idle_wait_ms(const struct sqlite_store *store)
 {
     const struct hx_ledger *ledger = &store->ledger;
-    if (ledger->wal_pages >= WAL_PAGES_IDLE || store->has_more_to_sweep)
+    bool has_long_log =
+        ledger->wal_pages >= WAL_PAGES_IDLE || atomic_load(&store->foreign_pages) > 0;
+    if (has_long_log || store->has_more_to_sweep)
         return IDLE_MS;
     if (ledger->spool.entry_count > 0)
         return SPOOL_RETRY_MS;

@@ -32,6 +32,8 @@ struct hx_store_sqlite_options {
     bool keeps_outbox;
     int64_t event_keep_ms; /* events that were delivered go after so long; 0 = 7 days */
     bool allow_any_filesystem;
+    /* SQLite's settings for the whole process are the host program's: this is a library in it. */
+    bool is_guest_of_process;
     const char *vfs_name; /* test seam; NULL = the default */
     /* Test seam: so many commits happen, and their answers are lost. NULL = none. */
     _Atomic int *lost_answers;
@@ -45,6 +47,13 @@ int hx_store_sqlite_open(const struct hx_store_sqlite_options *options,
 
 /* Where locks of transports may be kept beside those of the owners. Valid until close. */
 const char *hx_store_sqlite_owners_directory(struct hx_store *store);
+
+/* For connections of others to the same file (guest.h): as it was opened, and that the log has grown
+ * to so many pages by a commit which the store did not see. From any thread. */
+const struct hx_store_sqlite_options *hx_store_sqlite_options(struct hx_store *store);
+/* The process that holds this owner token, for people; 0 = not known. */
+long hx_store_sqlite_owner_pid(struct hx_store *store, const struct hx_id *owner);
+void hx_store_sqlite_log_grew(struct hx_store *store, int pages);
 
 /* Test seam: leaves the files as the death of the process would, and frees the store. */
 void hx_store_sqlite_abandon(struct hx_store *store);
