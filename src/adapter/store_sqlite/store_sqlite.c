@@ -289,9 +289,7 @@ static void housekeep(struct sqlite_store *store, bool is_idle)
 static int64_t idle_wait_ms(const struct sqlite_store *store)
 {
     const struct hx_ledger *ledger = &store->ledger;
-    bool has_long_log =
-        ledger->wal_pages >= WAL_PAGES_IDLE || atomic_load(&store->foreign_pages) > 0;
-    if (has_long_log || store->has_more_to_sweep)
+    if (ledger->wal_pages >= WAL_PAGES_IDLE || store->has_more_to_sweep)
         return IDLE_MS;
     if (ledger->spool.entry_count > 0)
         return SPOOL_RETRY_MS;
@@ -303,7 +301,9 @@ static bool next_batch(struct sqlite_store *store, struct hx_list *ret_batch)
 {
     pthread_mutex_lock(&store->mutex);
     while (hx_list_is_empty(&store->queued) && !store->is_stopping) {
-        if (wait_until(store, now_ms() + idle_wait_ms(store))) {
+        bool is_late = wait_until(store, now_ms() + idle_wait_ms(store));
+        /* Guests that commit without a pause would else put it off for ever. */
+        if (is_late || atomic_load(&store->foreign_pages) > 0) {
             pthread_mutex_unlock(&store->mutex);
             housekeep(store, true);
             pthread_mutex_lock(&store->mutex);
