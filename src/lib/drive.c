@@ -52,7 +52,7 @@ bool hx_lib_is_in_hand(struct hapax_call *call, const struct hx_id *id)
     pthread_mutex_lock(&hapax->mutex);
     hx_list_for_each (at, &hapax->calls) {
         const struct hapax_call *other = hx_container_of(at, struct hapax_call, node);
-        is_in_hand |= other != call && other->is_in_hand && hx_id_eq(&other->op.durable.id, id);
+        is_in_hand |= other != call && other->is_in_hand && hx_id_eq(&other->in_hand, id);
     }
     hx_list_for_each (at, &hapax->ghosts)
         is_in_hand |= hx_id_eq(&hx_container_of(at, struct hx_lib_ghost, node)->id, id);
@@ -64,6 +64,7 @@ void hx_lib_set_in_hand(struct hapax_call *call, bool is_in_hand)
 {
     pthread_mutex_lock(&call->hapax->mutex);
     call->is_in_hand = is_in_hand;
+    call->in_hand = call->op.durable.id;
     if (!is_in_hand)
         pthread_cond_broadcast(&call->hapax->ended);
     pthread_mutex_unlock(&call->hapax->mutex);

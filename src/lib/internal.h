@@ -71,6 +71,7 @@ struct hapax_call {
     struct hx_list node; /* hapax->calls */
     /* Under the mutex of hapax, since other threads ask: this process is in the middle of it. */
     bool is_in_hand;
+    struct hx_id in_hand;
 
     struct hx_op op;
     struct hx_facts facts;

@@ -230,8 +230,8 @@ static void a_later_refusal_is_no_proof(void **state)
 static void keys_that_are_none_are_refused(void **state)
 {
     struct bench *bench = *state;
-    static const char *const bad[] = {"", "null", "aaaa", "with space", "\x80\x80z",
-                                      "00000000-0000-0000-0000-000000000000"};
+    static const char *const bad[] = {
+        "", "null", "aaaa", "with space", "\x80\x80z", "00000000-0000-0000-0000-000000000000"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct hapax_call *call = claim(bench, bad[i], HAPAX_REFUSED);
         assert_string_equal(info_of(call).code, "KEY_INVALID");

@@ -135,8 +135,7 @@ static void rows_and_operation_agree(void **state, enum faulty_op op)
     struct bench *bench = *state;
     struct hapax_conn *conn = NULL;
     sqlite3 *db = db_open(bench->path);
-    assert_ok(bench,
-              hapax_attach(bench->hapax, db, sqlite3_sourceid(), 0, &conn, &bench->error));
+    assert_ok(bench, hapax_attach(bench->hapax, db, sqlite3_sourceid(), 0, &conn, &bench->error));
     assert_ok(bench, hapax_begin(conn, &bench->error));
     db_run(db, "CREATE TABLE app_orders(name TEXT)");
     assert_ok(bench, hapax_commit(conn, &bench->error));
@@ -298,8 +297,7 @@ static void a_restored_copy_takes_no_claims(void **state)
     assert_non_null(strstr(bench->error.text, "hapax ops recover"));
     sqlite3 *db = db_open(bench->path);
     struct hapax_conn *conn = NULL;
-    assert_ok(bench,
-              hapax_attach(bench->hapax, db, sqlite3_sourceid(), 0, &conn, &bench->error));
+    assert_ok(bench, hapax_attach(bench->hapax, db, sqlite3_sourceid(), 0, &conn, &bench->error));
     assert_ok(bench, hapax_begin(conn, &bench->error));
     struct hapax_request request;
     hapax_request_init(&request);

@@ -63,8 +63,8 @@ static void work_on(struct worker *worker, unsigned key)
     } else if (verdict == HAPAX_REPLAY) {
         struct hapax_info info = {.size = sizeof(info)};
         hapax_call_info(call, &info);
-        worker->failures += info.outcome_size != strlen(text) ||
-                            memcmp(info.outcome, text, info.outcome_size) != 0;
+        worker->failures +=
+            info.outcome_size != strlen(text) || memcmp(info.outcome, text, info.outcome_size) != 0;
     } else {
         worker->failures++;
     }
@@ -275,10 +275,8 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
-        TEST(threads_act_once_for_a_key),
-        TEST(connections_insert_one_row_for_a_key),
-        TEST(processes_act_once_for_a_key),
-        TEST(a_dead_owner_is_told_from_a_paused_one),
+        TEST(threads_act_once_for_a_key),   TEST(connections_insert_one_row_for_a_key),
+        TEST(processes_act_once_for_a_key), TEST(a_dead_owner_is_told_from_a_paused_one),
         TEST(the_thread_takes_no_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
