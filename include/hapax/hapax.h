@@ -20,9 +20,9 @@
  *            writes the ledger, with every signal blocked. Nothing survives fork(): in the child
  *            each function fails with HAPAX_E_MISUSE.
  * Versions   Structs that cross the border begin with `size`: their _init function sets it, and a
- *            newer library understands an older one. There is no global state to set up, and nothing
- *            is ever printed, but for one line on standard error before an abort() when the library
- *            finds itself broken or without memory for its own small objects.
+ *            newer library understands an older one. There is no global state to set up, and
+ *            nothing is ever printed, but for one line on standard error before an abort() when
+ *            the library finds itself broken or without memory for its own small objects.
  */
 #ifndef HAPAX_HAPAX_H
 #define HAPAX_HAPAX_H
@@ -174,8 +174,8 @@ struct hapax_info {
 };
 
 /* Claims an operation: asks what the ledger knows of the key and, when it may run, writes down that
- * it is going to, before this returns. With `conn`, in the open transaction of that connection: then
- * the claim stands or falls with it; wait_ms is not used. With NULL it is durable on return.
+ * it is going to, before this returns. With `conn`, in the open transaction of that connection:
+ * then the claim stands or falls with it; wait_ms is not used. With NULL it is durable on return.
  *
  * Returns an enum hapax_verdict, and *ret_call for each of them; negative: no call.
  * HAPAX_E_MISUSE (also: the arguments are not JSON), HAPAX_E_LEDGER, HAPAX_E_FATE. */
@@ -194,14 +194,14 @@ void hapax_call_free(struct hapax_call *call);
  * HAPAX_E_LEDGER the call runs still, and the same may be tried again. */
 
 /* Notes the reference that an effect has elsewhere (a payment's number), for whoever must find out
- * later. Printable ASCII, at most 1,024 bytes. Kept against the death of the process; against that of
- * the machine only with the next commit. */
+ * later. Printable ASCII, at most 1,024 bytes. Kept against the death of the process; against that
+ * of the machine only with the next commit. */
 int hapax_receipt(struct hapax_call *call, struct hapax_conn *conn, const char *receipt,
                   struct hapax_error *ret_error);
 /* It is done: these bytes are its outcome, also when they tell of an error (`is_error`). Durable on
- * return, or with the commit of `conn`; answer your caller after that. Up to 64 MiB are kept; of more
- * the digest alone. When the ledger cannot be written the outcome goes to a synced file beside it,
- * which counts as done. */
+ * return, or with the commit of `conn`; answer your caller after that. Up to 64 MiB are kept; of
+ * more the digest alone. When the ledger cannot be written the outcome goes to a synced file
+ * beside it, which counts as done. */
 int hapax_finish(struct hapax_call *call, struct hapax_conn *conn, const void *outcome,
                  size_t outcome_size, int is_error, struct hapax_error *ret_error);
 /* It was tried and provably changed nothing. With retry_after_ms >= 0 the key may run again after
@@ -237,14 +237,14 @@ int hapax_delivered(struct hapax_call *call, int is_delivered, struct hapax_erro
  * connection of your own to the same path, and attach it. Give your tables names that begin with
  * "app_": the ledger never uses those. */
 
-/* hapax_attach: the connection also writes outside of hapax_begin and hapax_commit. Only with SQLite
- * 3.51.3 or newer, which cannot damage the file by it. */
+/* hapax_attach: the connection also writes outside of hapax_begin and hapax_commit. Only with
+ * SQLite 3.51.3 or newer, which cannot damage the file by it. */
 #define HAPAX_WRITES_OUTSIDE 1U
 
-/* Takes the connection's automatic checkpoints away (the library does them), makes its commits synced
- * and, without HAPAX_WRITES_OUTSIDE, lets it only read outside of hapax_begin and hapax_commit.
- * `sqlite_source` is what sqlite3_sourceid() returns in your program, and proves that both use one
- * copy of SQLite. HAPAX_E_MISUSE, HAPAX_E_LEDGER. */
+/* Takes the connection's automatic checkpoints away (the library does them), makes its commits
+ * synced and, without HAPAX_WRITES_OUTSIDE, lets it only read outside of hapax_begin and
+ * hapax_commit. `sqlite_source` is what sqlite3_sourceid() returns in your program, and proves
+ * that both use one copy of SQLite. HAPAX_E_MISUSE, HAPAX_E_LEDGER. */
 int hapax_attach(struct hapax *hapax, struct sqlite3 *db, const char *sqlite_source, unsigned flags,
                  struct hapax_conn **ret_conn, struct hapax_error *ret_error);
 /* Before you close the connection. Rolls back what is open. Accepts NULL. */

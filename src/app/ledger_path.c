@@ -5,6 +5,7 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int hx_ledger_path(const struct hx_settings *settings, char *ret_path, char *ret_transport_dir,
@@ -14,6 +15,15 @@ int hx_ledger_path(const struct hx_settings *settings, char *ret_path, char *ret
     enum { SUFFIX_MAX = 128 };
     char directory[HX_LEDGER_PATH_MAX - SUFFIX_MAX];
     int len;
+    struct stat info;
+    if (settings->ledger != NULL && stat(settings->ledger, &info) == 0 && S_ISREG(info.st_mode)) {
+        len = snprintf(directory, sizeof(directory), "%s", settings->ledger);
+        if (len < 0 || (size_t)len >= sizeof(directory))
+            return hx_complain(complaint, "the ledger's path is too long");
+        snprintf(ret_path, HX_LEDGER_PATH_MAX, "%s", directory);
+        snprintf(ret_transport_dir, HX_LEDGER_PATH_MAX, "%s-owners", directory);
+        return 0;
+    }
     if (settings->ledger != NULL) {
         len = snprintf(directory, sizeof(directory), "%s", settings->ledger);
     } else {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Where the ledger is: in the directory that the setting names, else in .local/state/hapax of the
- * home that the password database gives. The environment is not asked: clients start servers with a
- * bare one.
+ * home that the password database gives. A setting that names a file means that file: programs that
+ * use libhapax keep their ledger where they like. The environment is not asked: clients start
+ * servers with a bare one.
  */
 #ifndef HX_APP_LEDGER_PATH_H
 #define HX_APP_LEDGER_PATH_H

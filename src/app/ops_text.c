@@ -6,6 +6,7 @@
 
 #include "base/fault.h"
 #include "core/words.h"
+#include "json/reader.h"
 
 void hx_ops_short_id(const struct hx_id *id, char *ret_text)
 {
@@ -141,12 +142,29 @@ void hx_ops_put_wall(struct hx_json_writer *writer, const char *name, struct hx_
     hx_json_put_cstr(writer, text);
 }
 
+/* What a program put into its ledger by the library need not be JSON. */
+static bool is_json(struct hx_span text)
+{
+    struct hx_json_tape tape;
+    struct hx_json_limits limits = HX_JSON_LIMITS_DEFAULT;
+    limits.record_depth_max = 1;
+    limits.elements_max = 1;
+    hx_json_tape_init(&tape);
+    bool is_read = hx_json_read(&tape, text, &limits) == 0;
+    hx_json_tape_fini(&tape);
+    return is_read;
+}
+
 /* Line ends stand in JSON between its words only, where a blank means the same. */
 void hx_ops_put_json(struct hx_json_writer *writer, const char *name, struct hx_span json)
 {
     hx_json_put_name(writer, name);
     if (hx_span_is_absent(json) || json.len == 0) {
         hx_json_put_null(writer);
+        return;
+    }
+    if (!is_json(json)) {
+        hx_json_put_string(writer, json);
         return;
     }
     size_t begin = writer->buf->len;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Claiming: from a key and its arguments to the operation that they name, and what the core says to a
- * caller who arrives there.
+ * Claiming: from a key and its arguments to the operation that they name, and what the core says
+ * to a caller who arrives there.
  */
 #include <stdio.h>
 

@@ -269,8 +269,8 @@ struct hx_lib_result hx_lib_drive(struct hapax_call *call, struct hx_event event
     while (has_next) {
         hx_op_step(&call->op, &event, &effects);
         has_next = carry_out(call, &effects, &result, &event);
-        /* In a transaction a failed write has no fate of its own: all of it is rolled back, and with
-         * it what the core believes. */
+        /* In a transaction a failed write has no fate of its own: all of it is rolled back, and
+         * with it what the core believes. */
         if (call->conn != NULL && result.has_failed)
             return result;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What comes of a call: events for the core about an attempt that ends, and about one that is unknown.
+ * What comes of a call: events for the core about an attempt that ends, and about one that is
+ * unknown.
  */
 #include "base/alloc.h"
 #include "base/fault.h"
@@ -130,8 +131,8 @@ int hapax_refuse(struct hapax_call *call, struct hapax_conn *conn, int64_t retry
     struct hx_event event =
         hx_lib_event(call, is_final ? HX_EV_REFUSED_FINAL : HX_EV_REFUSED_TRANSIENT);
     event.not_before_ms = is_final ? 0 : retry_after_ms;
-    /* An earlier attempt may have acted: the core would send again at once, where the caller is to be
-     * asked first. He is, when the key comes again. */
+    /* An earlier attempt may have acted: the core would send again at once, where the caller is to
+     * be asked first. He is, when the key comes again. */
     event.facts.is_same_target = false;
     struct hx_lib_result result = try_event(call, event);
     if (result.has_failed)
@@ -230,10 +231,10 @@ int hapax_receipt(struct hapax_call *call, struct hapax_conn *conn, const char *
     struct hx_store_request *note = hx_store_request_new(HX_STORE_NOTE, NULL);
     note->record.id = call->op.durable.id;
     note->note = receipt_note(note, text);
-    if (hx_span_is_absent(note->note))
-        hx_store_request_free(note);
-    else
-        hx_lib_run_later(call->hapax, conn, note); /* for people; the receipt itself is kept */
+    /* For people; the receipt itself is kept already. */
+    if (!hx_span_is_absent(note->note))
+        hx_lib_run(call->hapax, conn, note);
+    hx_store_request_free(note);
     return 0;
 }
 

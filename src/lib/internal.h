@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libhapax inside: a thin shell around core/op.h. It hands the core its events, runs the writes that
- * the core asks for, on the store or in the caller's transaction, and waits for them in the calling
- * thread. No rule about running anything stands here.
+ * libhapax inside: a thin shell around core/op.h. It hands the core its events, runs the writes
+ * that the core asks for, on the store or in the caller's transaction, and waits for them in the
+ * calling thread. No rule about running anything stands here.
  *
  * Two things differ from the gateway:
- *  - The one who acts is the process itself, so an attempt's transport is the owner's token: its sender
- *    is gone when that process is.
- *  - Inside a transaction of the caller's a write counts for the core as soon as it is made. What the
- *    core then learned is undone by a rollback, together with the rows (conn.c).
+ *  - The one who acts is the process itself, so an attempt's transport is the owner's token: its
+ *    sender is gone when that process is.
+ *  - Inside a transaction of the caller's a write counts for the core as soon as it is made. What
+ *    the core then learned is undone by a rollback, together with the rows (conn.c).
  */
 #ifndef HX_LIB_INTERNAL_H
 #define HX_LIB_INTERNAL_H
@@ -146,7 +146,8 @@ struct hx_facts hx_lib_facts(struct hapax_call *call, const struct hx_store_foun
 struct hx_event hx_lib_event(struct hapax_call *call, enum hx_event_type type);
 /* Hands in one event and carries out what the core asks for, until nothing is left to do. */
 struct hx_lib_result hx_lib_drive(struct hapax_call *call, struct hx_event event);
-/* Ties the call to the transaction of `conn` (NULL = none) for what comes next. 0, or the misuse. */
+/* Ties the call to the transaction of `conn` (NULL = none) for what comes next. 0, or the misuse.
+ * */
 int hx_lib_enlist(struct hapax_call *call, struct hapax_conn *conn, struct hapax_error *error);
 
 /* ---- info.c ---- */

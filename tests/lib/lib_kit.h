@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of libhapax share: a ledger in a directory of its own, claims in one line, and SQL on
- * a connection of the test's own. Through the public header alone, like any user.
+ * What the tests of libhapax share: a ledger in a directory of its own, claims in one line, and
+ * SQL on a connection of the test's own. Through the public header alone, like any user.
  */
 #ifndef HX_TESTS_LIB_KIT_H
 #define HX_TESTS_LIB_KIT_H

@@ -233,8 +233,8 @@ static void a_transaction_ended_by_hand_is_looked_up(void **state)
     shop_close(&shop);
 }
 
-/* Rolled back through us after he committed by hand: what the call believes may be wrong, so that it
- * believes nothing. */
+/* Rolled back through us after he committed by hand: what the call believes may be wrong, so that
+ * it believes nothing. */
 static void a_rollback_behind_a_commit_is_none(void **state)
 {
     struct bench *bench = *state;

@@ -54,7 +54,8 @@ static int run_sql(struct hx_guest *guest, const char *sql)
     return code == SQLITE_OK ? 0 : hx_ledger_raise(&guest->ledger, code);
 }
 
-/* Outside of a transaction the connection only reads: a write there would be one without the lock. */
+/* Outside of a transaction the connection only reads: a write there would be one without the lock.
+ * */
 static int allow_writes(struct hx_guest *guest, bool is_allowed)
 {
     if (guest->writes_outside)

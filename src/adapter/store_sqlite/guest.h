@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ledger on the connection of somebody else, who keeps tables of his own in the ledger's file: his
- * rows and ours are committed together or not at all. For the library (src/lib/).
+ * A ledger on the connection of somebody else, who keeps tables of his own in the ledger's file:
+ * his rows and ours are committed together or not at all. For the library (src/lib/).
  *
  * The rules of ledger.h hold for this connection as well: it writes under the lock file only, never
  * checkpoints, and every commit is synced and counted. So the transaction is begun and ended here;
- * between them its owner runs his own statements on it. Outside of one his connection can only read,
- * unless its SQLite is new enough that a stray write does no harm.
+ * between them its owner runs his own statements on it. Outside of one his connection can only
+ * read, unless its SQLite is new enough that a stray write does no harm.
  *
- * Nothing goes to the spool: an outcome whose transaction failed must not come back without the rows
- * that it tells of.
+ * Nothing goes to the spool: an outcome whose transaction failed must not come back without the
+ * rows that it tells of.
  *
- * A guest belongs to one thread at a time. The store, whose owner token it writes under, outlives it.
+ * A guest belongs to one thread at a time. The store, whose owner token it writes under, outlives
+ * it.
  */
 #ifndef HX_ADAPTER_STORE_SQLITE_GUEST_H
 #define HX_ADAPTER_STORE_SQLITE_GUEST_H
@@ -37,8 +38,8 @@ void hx_guest_detach(struct hx_guest *guest);
 
 /* Takes the lock and begins. 0, or negative: nothing was begun. */
 int hx_guest_begin(struct hx_guest *guest) HX_MUST_CHECK;
-/* Runs one request inside the transaction; its result is as the port says, but durable only with the
- * commit. After NOT_DONE the transaction can only be rolled back. */
+/* Runs one request inside the transaction; its result is as the port says, but durable only with
+ * the commit. After NOT_DONE the transaction can only be rolled back. */
 void hx_guest_run(struct hx_guest *guest, struct hx_store_request *request);
 
 enum { HX_GUEST_NOT_DONE = 1, HX_GUEST_IN_DOUBT = 2 };

@@ -62,8 +62,8 @@ struct hx_ledger {
     struct hx_spool spool;
     struct hx_hasher *hasher;
     sqlite3 *db;
-    bool is_guest; /* the connection is another's, and so is the spool: see guest.h */
-    struct stat file;                  /* the database as it was opened */
+    bool is_guest;    /* the connection is another's, and so is the spool: see guest.h */
+    struct stat file; /* the database as it was opened */
     sqlite3_stmt *stmts[HX_SQL_COUNT]; /* prepared at first use */
     struct hx_boots boots;
     int64_t lock_wait_ms;

@@ -48,8 +48,8 @@ int hx_store_sqlite_open(const struct hx_store_sqlite_options *options,
 /* Where locks of transports may be kept beside those of the owners. Valid until close. */
 const char *hx_store_sqlite_owners_directory(struct hx_store *store);
 
-/* For connections of others to the same file (guest.h): as it was opened, and that the log has grown
- * to so many pages by a commit which the store did not see. From any thread. */
+/* For connections of others to the same file (guest.h): as it was opened, and that the log has
+ * grown to so many pages by a commit which the store did not see. From any thread. */
 const struct hx_store_sqlite_options *hx_store_sqlite_options(struct hx_store *store);
 /* The process that holds this owner token, for people; 0 = not known. */
 long hx_store_sqlite_owner_pid(struct hx_store *store, const struct hx_id *owner);

@@ -24,6 +24,7 @@ from . import (  # noqa: F401
     field_web_keys,
     field_web_operations,
     http_upstream,
+    library,
     more,
     ops,
     outbox,
