@@ -331,6 +331,7 @@ static int commit(struct hx_guest *guest)
         (void)HX_RAISE(HX_E_STORE, "A step of this transaction failed: nothing was committed.");
         return HX_GUEST_NOT_DONE;
     }
+    hx_assert(!guest->is_broken); /* INV-27: all of it, or nothing */
     int rc = hx_ledger_commit(ledger);
     return rc == HX_COMMIT_IN_DOUBT ? resolve_doubt(guest) : (rc == 0 ? 0 : (int)HX_GUEST_NOT_DONE);
 }
