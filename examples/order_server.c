@@ -9,9 +9,9 @@
  *                          unknown.
  *   pay {amount}           acts elsewhere: a bank, here a file that gets a line. The claim is
  *                          durable before the bank hears of it; the receipt, the row and the
- *                          outcome come after. The bank is told the effect key and pays once for it
- *                          (it would; this one only writes the key down), so a payment whose fate is
- *                          unknown is made again under the same key.
+ *                          outcome come after. The bank is told the effect key and pays once for
+ *                          it (it would; this one only writes the key down), so a payment whose
+ *                          fate is unknown is made again under the same key.
  *
  *   hapax-example-orders --db FILE [--bank FILE] [--budget N]
  *

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "adapter/store_sqlite/blob.h"
+#include "adapter/store_sqlite/outbox.h"
 #include "adapter/store_sqlite/request.h"
 #include "adapter/store_sqlite/rows.h"
 #include "base/alloc.h"
@@ -104,20 +105,31 @@ static int configure(struct hx_guest *guest)
     if (rc == 0)
         rc = allow_writes(guest, false);
     if (rc == 0)
+        rc = hx_outbox_connect(ledger); /* his transactions announce transitions like any other */
+    if (rc == 0)
         rc = hx_counter_open(&ledger->counter, ledger->paths.counter, ledger->hasher);
     if (rc < 0)
         return HX_TRACE(rc);
-    /* The first look at the file, under the lock: it may have to take up a log. */
     ledger->boots = hx_ledger_boots(ledger);
-    rc = hx_lockfile_take(&ledger->lock, ATTACH_WAIT_MS, "attaching");
-    if (rc != 0)
-        return rc < 0 ? HX_TRACE(rc) : HX_E_STORE;
     rc = hx_ledger_begin(ledger, HX_TXN_READ);
     if (rc == 0)
         hx_ledger_rollback(ledger);
-    hx_lockfile_drop(&ledger->lock);
     if (rc == 0)
         hx_ledger_recheck_copy(ledger);
+    return HX_TRACE(rc);
+}
+
+/* The first look at the file is under the lock: it may have to take up a log. */
+static int open_guest(struct hx_guest *guest)
+{
+    struct hx_ledger *ledger = &guest->ledger;
+    int rc = hx_lockfile_open(&ledger->lock, ledger->paths.lock);
+    if (rc == 0)
+        rc = hx_lockfile_take(&ledger->lock, ATTACH_WAIT_MS, "attaching");
+    if (rc != 0)
+        return rc < 0 ? HX_TRACE(rc) : HX_E_STORE;
+    rc = configure(guest);
+    hx_lockfile_drop(&ledger->lock);
     return HX_TRACE(rc);
 }
 
@@ -149,9 +161,7 @@ int hx_guest_attach(struct hx_store *store, struct sqlite3 *db, const char *sqli
     if (rc == 0)
         rc = examine(guest, sqlite_source);
     if (rc == 0)
-        rc = hx_lockfile_open(&ledger->lock, ledger->paths.lock);
-    if (rc == 0)
-        rc = configure(guest);
+        rc = open_guest(guest);
     if (rc != 0) {
         sqlite3_wal_hook(db, NULL, NULL);
         close_guest(guest);
