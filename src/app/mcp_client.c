@@ -15,6 +15,7 @@
 
 #define ANSWER_BYTES_MAX ((size_t)16 << 20)
 #define READ_BYTES 65536
+#define REPLY_MAX ((size_t)16 << 10)
 
 int64_t hx_mcp_now_ms(void)
 {
@@ -85,6 +86,11 @@ static bool stdio_send(struct hx_mcp_client *client, struct hx_span message, uns
     return hx_mcp_client_send(client, message) && hx_mcp_client_send(client, HX_SPAN_LIT("\n"));
 }
 
+static void stdio_reply(struct hx_mcp_client *client, struct hx_span message)
+{
+    (void)stdio_send(client, message, 0, HX_SPAN_LIT("")); /* one that is gone needs none */
+}
+
 static void stdio_give_up(struct hx_mcp_client *client, unsigned id)
 {
     (void)client;
@@ -146,6 +152,20 @@ static void take_result(const struct hx_json_tape *tape, uint32_t result,
         copy_text(tape, code, answer->code);
 }
 
+static void answer_server(struct hx_mcp_client *client, uint32_t method, uint32_t id)
+{
+    struct hx_buf message;
+    hx_buf_init(&message, REPLY_MAX);
+    hx_buf_printf(&message, "{\"jsonrpc\":\"2.0\",\"id\":%.*s,%s}",
+                  HX_SPAN_FMT(hx_json_raw(&client->tape, id)),
+                  hx_json_is_text(&client->tape, method, HX_SPAN_LIT("ping"))
+                      ? "\"result\":{}"
+                      : "\"error\":{\"code\":-32601,\"message\":\"Method not found\"}");
+    if (hx_buf_ok(&message))
+        client->way->reply(client, hx_buf_span(&message));
+    hx_buf_fini(&message);
+}
+
 void hx_mcp_client_take(struct hx_mcp_client *client, struct hx_span line)
 {
     const struct hx_json_limits limits = HX_JSON_LIMITS_DEFAULT;
@@ -154,9 +174,11 @@ void hx_mcp_client_take(struct hx_mcp_client *client, struct hx_span line)
     if (hx_json_read(&client->tape, line, &limits) != 0)
         return;
     uint32_t id_value = hx_json_member(tape, 0, HX_SPAN_LIT("id"));
-    bool is_answer = hx_json_member(tape, 0, HX_SPAN_LIT("method")) == HX_JSON_NONE;
-    if (id_value == HX_JSON_NONE || !is_answer || !hx_json_int64(tape, id_value, &id) || id < 0 ||
-        id >= HX_MCP_ANSWERS_MAX)
+    uint32_t method = hx_json_member(tape, 0, HX_SPAN_LIT("method"));
+    if (id_value != HX_JSON_NONE && method != HX_JSON_NONE)
+        answer_server(client, method, id_value);
+    if (id_value == HX_JSON_NONE || method != HX_JSON_NONE || !hx_json_int64(tape, id_value, &id) ||
+        id < 0 || id >= HX_MCP_ANSWERS_MAX)
         return;
     struct hx_mcp_answer *answer = &client->answers[id];
     uint32_t result = hx_json_member(tape, 0, HX_SPAN_LIT("result"));
@@ -200,7 +222,8 @@ static bool stdio_pump(struct hx_mcp_client *client, int64_t deadline_ms)
     return true;
 }
 
-static const struct hx_mcp_way stdio_way = {stdio_send, stdio_pump, stdio_give_up, stdio_stop};
+static const struct hx_mcp_way stdio_way = {stdio_send, stdio_reply, stdio_pump, stdio_give_up,
+                                            stdio_stop};
 
 /* --- either way ---------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 /*
  * A small MCP client for commands that stage failures (demo, audit): calls, and waits for answers
  * in any order. It reads nothing until it is told to wait, so that an answer can be left unread.
+ * Of what a server asks it answers pings; all else is refused.
  *
  * Over stdio it starts the server itself; mcp_client_url.h is the same over Streamable HTTP.
  */
@@ -37,6 +38,8 @@ struct hx_mcp_way {
     /* One message without its newline; of the request `id`, or 0. `headers` as in port/peer.h. */
     bool (*send)(struct hx_mcp_client *client, struct hx_span message, unsigned id,
                  struct hx_span headers);
+    /* An answer of ours to a request of the server's; waits for nothing. */
+    void (*reply)(struct hx_mcp_client *client, struct hx_span message);
     /* Reads once, waiting no longer than the deadline. False when nothing more can come by then. */
     bool (*pump)(struct hx_mcp_client *client, int64_t deadline_ms);
     /* Cuts the connection on which the answer to `id` would come, and no other. */

@@ -68,6 +68,17 @@ static bool turn(struct hx_mcp_client *client, struct way *way, int64_t wait_ms)
     return true;
 }
 
+/* Called from within a turn, so it must not turn itself. */
+static void url_reply(struct hx_mcp_client *client, struct hx_span message)
+{
+    struct way *way = client->url;
+    struct hx_buf line;
+    hx_buf_init(&line, MESSAGE_MAX);
+    if (hx_buf_append_span(&line, message) == 0)
+        way->upstream->ops->send(way->upstream, &line, HX_MCP_ANSWERS_MAX + ++way->notice_count);
+    hx_buf_fini(&line);
+}
+
 static bool url_pump(struct hx_mcp_client *client, int64_t deadline_ms)
 {
     int64_t left_ms = deadline_ms - hx_mcp_now_ms();
@@ -125,7 +136,7 @@ static void url_stop(struct hx_mcp_client *client)
     client->url = hx_free(way);
 }
 
-static const struct hx_mcp_way url_way = {url_send, url_pump, url_give_up, url_stop};
+static const struct hx_mcp_way url_way = {url_send, url_reply, url_pump, url_give_up, url_stop};
 
 static int open_upstream(struct way *way, const char *url, const struct hx_settings *settings)
 {

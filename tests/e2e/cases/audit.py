@@ -174,6 +174,11 @@ def good(t):
     t.equal(said.trials["key-conflict"]["told"], "idempotency_key_conflict", "what a conflict was told")
 
 
+@audit("a_server_that_pings_is_answered")
+def pings(t):
+    Audit(t, fixture(t, "pings", 0), only=("cancel+key",)).expect(KEPT, cancel__key="kept")
+
+
 # mode, delay, broken trials, kept trials
 WRONG = [
     ("ignores_keys", 1300, (*CUTS, *KEYS[:3]), ("two-keys", *MEANT)),
