@@ -94,6 +94,9 @@ static void give_back(struct hx_step *step, enum hx_reason reason)
 
 void hx_step_close_unsent(struct hx_step *step, enum hx_reason reason)
 {
+    /* Whoever must look for a mark did not hold the attempt. */
+    if (!step->op->requires_unmarked)
+        step->op->unsent_fence = step->op->durable.fence;
     bury_attempt(hx_step_begin(step));
     give_back(step, reason);
     hx_step_raise_fence(step);
@@ -212,11 +215,19 @@ void hx_step_attempt_ended(struct hx_step *step)
 }
 
 /* The owner is dead and the present attempt left not one byte. */
+/* Left behind by a ledger that failed us before the first byte: nobody else could have sent it, so
+ * neither its mark nor an epoch that the same failure ended says anything. */
+static bool is_known_unsent(const struct hx_op *op, const struct hx_facts *facts)
+{
+    return facts->hands == HX_HANDS_MINE && op->unsent_fence == op->durable.fence &&
+           op->durable.attempt.state == HX_ATTEMPT_OPEN;
+}
+
 static void take_over_unsent(struct hx_step *step)
 {
     struct hx_op *op = step->op;
     bool is_wanted = op->waiters > 0 || op->durable.is_approved || step->event->type == HX_EV_CALL;
-    op->requires_unmarked = true;
+    op->requires_unmarked = !is_known_unsent(op, &step->event->facts);
     if (!is_wanted || !hx_nothing_sent_before(&op->durable)) {
         hx_step_close_unsent(step, HX_REASON_OWNER_DIED);
         return;
@@ -240,7 +251,7 @@ void hx_step_judge_running(struct hx_step *step)
         return;
     }
     /* Dead, lapsed on another host, or ours and left behind by a ledger failure. */
-    if (hx_attempt_is_unsent(&op->durable, facts)) {
+    if (is_known_unsent(op, facts) || hx_attempt_is_unsent(&op->durable, facts)) {
         take_over_unsent(step);
         return;
     }

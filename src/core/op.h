@@ -123,6 +123,9 @@ struct hx_op {
     uint32_t waiters;     /* callers of this process that wait; the engine counts them */
     uint32_t start_tries; /* NOT_SENT in a row for one claim */
     struct hx_now start_tried_at;
+    /* The fence of an attempt of ours of which this process knows that not one byte left, whatever
+     * its mark says and whichever epoch it is of; 0 = of none. */
+    uint64_t unsent_fence;
     bool is_spooled;   /* the outcome in `next` is safe in the spool */
     bool is_retry_due; /* SETTLING: the commit failed; LOOK tries it again */
     bool has_verb;     /* the write in flight carries out a verb, whose caller waits */

@@ -250,6 +250,8 @@ void hx_step_store_failed(struct hx_step *step)
         on_settle_failed(step);
         return;
     }
+    if (op->phase == HX_PHASE_MARKING)
+        op->unsent_fence = op->durable.fence;
     op->phase = HX_PHASE_IDLE;
     op->write = HX_WRITE_NONE;
     op->requires_unmarked = false;

@@ -61,6 +61,7 @@ static void mix_op(struct mixer *mixer, const struct sim_op *sim, const struct h
                    (uint64_t)op->is_retry_due << 18 | (uint64_t)op->has_verb << 19 |
                    (uint64_t)op->must_follow << 20 | (uint64_t)op->start_tries << 24 |
                    (uint64_t)op->waiters << 32);
+    mix(mixer, op->unsent_fence);
     mix(mixer, (uint64_t)sim->write | (uint64_t)sim->is_spooling << 8 |
                    (uint64_t)sim->is_look_due << 9 | (uint64_t)sim->was_sent << 10 |
                    (uint64_t)sim->asked_late << 11 | (uint64_t)sim->deferred_calls << 16 |

@@ -175,6 +175,46 @@ static void ledger_unavailable_is_not_told_after_a_byte_left(void **state)
     assert_int_equal(answered(HX_DO_ANSWER_ALL), HX_ANSWER_OUTCOME_UNKNOWN);
 }
 
+/* The error that kept the mark out of the ledger also ended the epoch of the claim, so that no look
+ * for a mark proves anything; but we know that we did not send. */
+static void what_could_not_be_marked_is_given_back(void **state)
+{
+    (void)state;
+    for (int waiters = 0; waiters < 2; waiters++) {
+        begin(HX_CLASS_OPAQUE);
+        call();
+        step(HX_EV_STORED);
+        assert_int_equal(op.phase, HX_PHASE_MARKING);
+        step(HX_EV_STORE_FAILED);
+        assert_int_equal(answered(HX_DO_ANSWER_ALL), HX_ANSWER_LEDGER_UNAVAILABLE);
+        op.waiters = (uint32_t)waiters;
+        struct hx_event look = event_of(HX_EV_LOOK);
+        look.facts = (struct hx_facts){.hands = HX_HANDS_MINE};
+        give(look);
+        assert_int_equal(op.next.state, waiters ? HX_OP_RUNNING : HX_OP_READY);
+        assert_false(op.requires_unmarked);
+    }
+}
+
+/* A takeover that the ledger refused leaves us knowing no more than before. */
+static void what_others_left_unmarked_is_looked_at_again(void **state)
+{
+    (void)state;
+    struct hx_contract contract = kit_contract(HX_CLASS_OPAQUE);
+    struct hx_record record = kit_record(&contract);
+    kit_claim(&record, 8, kit_now(1, 2000));
+    hx_op_init_loaded(&op, &record);
+    struct hx_event look = event_of(HX_EV_LOOK);
+    look.facts = dead_facts;
+    for (int i = 0; i < 2; i++) {
+        give(look);
+        assert_true(did(HX_DO_PERSIST));
+        assert_true(op.requires_unmarked);
+        step(HX_EV_STORE_FAILED);
+        look.facts.hands = i == 0 ? HX_HANDS_MINE : HX_HANDS_DEAD;
+    }
+}
+
 static void ladder_sends_a_keyed_tool_again(void **state)
 {
     (void)state;
@@ -672,6 +712,8 @@ int main(void)
         cmocka_unit_test(poll_while_an_outcome_is_written_begins_no_second_write),
         cmocka_unit_test(row_gone_under_a_sent_call_is_not_run_anew),
         cmocka_unit_test(ledger_unavailable_is_not_told_after_a_byte_left),
+        cmocka_unit_test(what_could_not_be_marked_is_given_back),
+        cmocka_unit_test(what_others_left_unmarked_is_looked_at_again),
         cmocka_unit_test(ladder_sends_a_keyed_tool_again),
         cmocka_unit_test(evidence_about_a_superseded_operation_alarms),
         cmocka_unit_test(done_again_it_wants_an_approval_of_its_own),
