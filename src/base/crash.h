@@ -4,7 +4,9 @@
  *
  * With the build option `crash_points`, HAPAX_CRASH_AT="name" or "name:3" in the environment ends
  * the process by SIGKILL the first or third time it comes there: nothing is flushed, no handler
- * runs. Without the option the points cost nothing.
+ * runs. "name>other" waits for the first and then ends it at the other. HAPAX_STOP_AT, of the same
+ * form, stops it by SIGSTOP, so that a test can change the world and let it go on. Without the
+ * option the points cost nothing.
  */
 #ifndef HX_BASE_CRASH_H
 #define HX_BASE_CRASH_H

@@ -20,8 +20,8 @@ LATEST = "2025-11-25"
 class Serve:
     """One `hapax serve`, restarted at will at the same place on the same ledger."""
 
-    def __init__(self, t, words, *options, config=None, ledger=None):
-        self.t, self.words, self.options = t, words, options
+    def __init__(self, t, words, *options, config=None, ledger=None, env=None):
+        self.t, self.words, self.options, self.env = t, words, options, env or t.env
         self.config, self.ledger = config, ledger or t.ledger
         self.process, self.port = None, 0
         self.start()
@@ -37,7 +37,7 @@ class Serve:
     def start(self):
         self.process = subprocess.Popen(
             self.argv(),
-            env=self.t.env,
+            env=self.env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

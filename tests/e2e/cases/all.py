@@ -11,6 +11,7 @@ from . import (  # noqa: F401
     config_connect,
     conformance,
     crash,
+    crash_matrix,
     cut,
     field_approval,
     field_children,

@@ -31,6 +31,19 @@ def is_alive(pid):
     return bool(fields) and fields[0] not in (b"Z", b"X")
 
 
+def state(pid):
+    """As /proc has it: R, S, T (stopped), …; nothing when it is gone."""
+    fields = _stat(pid)
+    return fields[0].decode() if fields else ""
+
+
+def resume(pid):
+    try:
+        os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        pass
+
+
 def parent(pid):
     fields = _stat(pid)
     return int(fields[1]) if fields else 0
