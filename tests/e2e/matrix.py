@@ -212,9 +212,26 @@ ROWS = [
         },
     ),
     Row(
-        "outbox",
-        "outbox row committed, not published, or published and not marked",
-        cells={fault: Why("there is no outbox in this version") for fault in FAULTS},
+        "event-committed",
+        "outbox row committed, not published; afterwards it is published once or again, under one id",
+        history="announced",
+        at="outcome-unanswered",
+        cells=(
+            EVENT := {
+                "K": "succeeded | -/real | real | 1",
+                "Pl": "succeeded | -/real | real | 1",
+                "Pt": "succeeded | -/real | real | 1",
+                "Z": Why("one process publishes; a neighbour takes that over when it dies, as K"),
+                "E": Why("what could not be marked as published is published again, as K"),
+            }
+        ),
+    ),
+    Row(
+        "event-published",
+        "event published, not marked; afterwards it is published again, under the same id",
+        history="announced",
+        at="event-sent",
+        cells=EVENT,
     ),
     Row(
         "decider-before",

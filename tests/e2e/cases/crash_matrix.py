@@ -22,7 +22,7 @@ from kit.harness import Failure, Skip, test
 from kit.hostcrash import Disk
 from rawclient import RawClient, code, operation, stub
 from webclient import Serve
-from . import crash
+from . import crash, outbox
 from .http_upstream import Site
 
 BOOTS = [f"0{n}000000-0000-4000-8000-000000000000" for n in (1, 2)]
@@ -369,6 +369,29 @@ def is_answered(cell):
     return cell.t.operations()[-1]["delivery"] == "sent"
 
 
+def announced(cell):
+    """A receiver of events stands beside."""
+    receiver = outbox.Receiver(cell.t)
+    url = ("--outbox-url", f"http://127.0.0.1:{receiver.port}/")
+    cell.release()
+    told = died_as(cell, cell.call(first_life(cell, *url)))
+    client = cell.gateway(cell.next_boot(), *url)
+    again = cell.again(client)
+    wanted = 2 if cell.row.at == "event-sent" else 1
+    cell.t.wait(lambda: len(receiver.deliveries) >= wanted, "the event to be published")
+    ids = {one.id for one in receiver.deliveries if one.type == "succeeded"}
+    cell.t.equal(len(ids), 1, f"ids of one event: {ids}")
+    return (*told, again)
+
+
+def died_as(cell, pending):
+    """The state after it, and what its caller was told."""
+    told = pending.told()
+    cell.t.wait(lambda: not cell.serves or cell.serves[0].process.poll() is not None, "its death")
+    cell.settle_death()
+    return cell.state(), told
+
+
 def deciders(cell):
     """One approves and meets the fault, the other denies."""
     cell.release()
@@ -525,6 +548,7 @@ HISTORIES = {
         held,
         spooled,
         gives_up,
+        announced,
         deciders,
         recovery,
         low_water,

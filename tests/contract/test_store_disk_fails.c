@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every single write, cut, sync and growth in the ledger's directory fails: the first, the second,
+ * until all have; or for a while; or because the disk is full. What was DONE stays, what was
+ * NOT_DONE never comes back, and the file verifies. Linked with kit/host_disk.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "crash_history.h"
+
+/* A sanitized program takes samples. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { STRIDE = 13 };
+#else
+enum { STRIDE = 1 };
+#endif
+
+enum { AT_ONCE = 16 };
+
+struct attempt {
+    struct world *world;
+    struct crash_told *told;
+    pid_t pid;
+};
+
+static struct attempt begin_failing(unsigned long n, unsigned times, const char *word)
+{
+    struct attempt attempt = {.world = world_new(WORLD_SQLITE)};
+    attempt.world->options.keeps_outbox = true;
+    attempt.told = mmap(NULL, sizeof(*attempt.told), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    fflush(NULL);
+    attempt.pid = fork();
+    assert_true(attempt.pid >= 0);
+    if (attempt.pid == 0) {
+        char at[64];
+        snprintf(at, sizeof(at), "%lu %u %s", n, times, word);
+        setenv("HAPAX_DISK", attempt.world->directory, 1);
+        setenv("HAPAX_DISK_FAIL", at, 1);
+        crash_history_live(attempt.world, attempt.told);
+    }
+    return attempt;
+}
+
+static bool end_failing(struct attempt *attempt)
+{
+    int status;
+    assert_int_equal(waitpid(attempt->pid, &status, 0), attempt->pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    bool was_refused = attempt->told->is_refused;
+    crash_history_check(attempt->world, attempt->told, false);
+    crash_history_verify(attempt->world);
+    munmap(attempt->told, sizeof(*attempt->told));
+    world_free(attempt->world);
+    return was_refused;
+}
+
+/* Most of the time goes by waiting for a store that heals itself, so many fail at once. */
+static void fail_everywhere(unsigned long places, unsigned times, const char *word)
+{
+    unsigned refused = 0;
+    for (unsigned long n = 1; n <= places; n += AT_ONCE * STRIDE) {
+        struct attempt attempts[AT_ONCE];
+        for (unsigned i = 0; i < AT_ONCE; i++)
+            attempts[i] = begin_failing(n + i * STRIDE, times, word);
+        for (unsigned i = 0; i < AT_ONCE; i++)
+            refused += end_failing(&attempts[i]);
+    }
+    print_message("%s: %lu places, %u refusals\n", word, places, refused);
+    assert_true(refused > 10);
+}
+
+/* All places there are, and some that nothing comes to. */
+static void every_change_and_sync_fails_once(void **state)
+{
+    fail_everywhere(480, 1, "eio");
+}
+
+static void every_sync_fails_for_a_while(void **state)
+{
+    fail_everywhere(160, 3, "sync");
+}
+
+static void the_disk_is_full_anywhere(void **state)
+{
+    fail_everywhere(160, 3, "full");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_change_and_sync_fails_once),
+        cmocka_unit_test(every_sync_fails_for_a_while),
+        cmocka_unit_test(the_disk_is_full_anywhere),
+    };
+    return cmocka_run_group_tests_name("store, failing disk", tests, NULL, NULL);
+}
