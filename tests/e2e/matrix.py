@@ -228,7 +228,7 @@ ROWS = [
     ),
     Row(
         "event-published",
-        "event published, not marked; afterwards it is published again, under the same id",
+        "event published, not marked; afterwards it is published again, under one id",
         history="announced",
         at="event-sent",
         cells=EVENT,
