@@ -183,7 +183,7 @@ ROWS = [
             "K": "running | - | real | 1",
             "Pl": "running | - | real | 1",
             "Pt": "running | - | real | 1",
-            "Z": PAUSED,
+            "Z": "running | real | real | 1",
             "E": "running | real | real | 1",
         },
     ),
