@@ -76,6 +76,7 @@ struct hapax_options {
     const char *server;   /* names your server in the ledger; must not change with its version */
     const char *tenant;   /* default "local" */
     int64_t lock_wait_ms; /* how long a write waits for other processes; default 2,000 */
+    int keeps_outbox; /* from now on what becomes of operations is announced: hapax_events_due */
 };
 
 void hapax_options_init(struct hapax_options *options);
@@ -258,6 +259,43 @@ int hapax_begin(struct hapax_conn *conn, struct hapax_error *ret_error);
 int hapax_commit(struct hapax_conn *conn, struct hapax_error *ret_error);
 /* Undoes it, and what calls learned in it. */
 void hapax_rollback(struct hapax_conn *conn);
+
+/* ---- events ----
+ *
+ * With options.keeps_outbox what becomes of operations is announced by events (docs/outbox.md tells
+ * which), each written in the commit of what it tells of, also in a transaction of yours. A `hapax
+ * run` or `serve` with outbox_url on the same ledger delivers them, or you do: at least once, in
+ * order per operation, by one process at a time. Receivers know an event again by its id. */
+
+struct hapax_events; /* some of them; one thread at a time */
+
+struct hapax_event {
+    size_t size;    /* yours to set before hapax_events_get */
+    int64_t number; /* rises with every event of the ledger */
+    const char *id;
+    const char *operation;
+    const char *type; /* "dev.hapax.operation.succeeded", … */
+    const char *server;
+    const char *tool;
+    int64_t at_ms; /* of the change, since 1970 */
+    unsigned attempt;
+    unsigned tries; /* to deliver it, so far */
+};
+
+/* At most `limit` (1 to 256) events that are to be delivered now, oldest first, of each operation
+ * only the oldest. How many there are, and *ret_events for one or more; 0 also while another
+ * process delivers them. HAPAX_E_MISUSE, HAPAX_E_LEDGER. */
+int hapax_events_due(struct hapax *hapax, unsigned limit, struct hapax_events **ret_events,
+                     struct hapax_error *ret_error);
+/* The event of that index; what it points at lives as long as `events`. */
+void hapax_events_get(const struct hapax_events *events, unsigned index,
+                      struct hapax_event *ret_event);
+/* It was delivered (1), or not (0): then it comes again, later each time, and is parked after 20
+ * tries for a person (hapax ops outbox). Not synced: after a crash of the machine an event may come
+ * once more. HAPAX_E_MISUSE, HAPAX_E_LEDGER, HAPAX_E_STATE. */
+int hapax_event_mark(struct hapax *hapax, const struct hapax_event *event, int is_delivered,
+                     struct hapax_error *ret_error);
+void hapax_events_free(struct hapax_events *events);
 
 #ifdef __cplusplus
 }

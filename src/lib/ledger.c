@@ -98,6 +98,7 @@ int hapax_open(const struct hapax_options *options, struct hapax **ret_hapax,
         .clock = &hapax->clock.clock,
         .rand = hx_rand_os(),
         .lock_wait_ms = options->lock_wait_ms,
+        .keeps_outbox = options->keeps_outbox != 0,
         .is_guest_of_process = true,
     };
     if (open_store(hapax) < 0) {

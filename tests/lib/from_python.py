@@ -21,7 +21,8 @@ class Error(ctypes.Structure):
 
 class Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("path", ctypes.c_char_p), ("server", ctypes.c_char_p),
-                ("tenant", ctypes.c_char_p), ("lock_wait_ms", ctypes.c_int64)]
+                ("tenant", ctypes.c_char_p), ("lock_wait_ms", ctypes.c_int64),
+                ("keeps_outbox", ctypes.c_int)]
 
 
 class Request(ctypes.Structure):

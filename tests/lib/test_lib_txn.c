@@ -359,6 +359,74 @@ static void the_log_is_kept_short(void **state)
     shop_close(&shop);
 }
 
+static struct hapax *open_with_outbox(struct bench *bench)
+{
+    struct hapax_options options;
+    struct hapax *hapax = NULL;
+    hapax_options_init(&options);
+    options.path = bench->path;
+    options.server = "billing";
+    options.keeps_outbox = 1;
+    assert_ok(bench, hapax_open(&options, &hapax, &bench->error));
+    return hapax;
+}
+
+/* An event is there exactly if its transition is: with the rows, and not after a rollback. */
+static void events_stand_or_fall_with_the_transaction(void **state)
+{
+    struct bench *bench = *state;
+    struct shop shop;
+    struct hapax_events *events = NULL;
+    bench_close(bench);
+    bench->hapax = open_with_outbox(bench);
+    shop_open(&shop, bench);
+    for (int is_commit = 0; is_commit < 2; is_commit++) {
+        assert_ok(bench, hapax_begin(shop.conn, &bench->error));
+        struct hapax_call *call = claim_as(bench, shop.conn, "order-1", NULL, HAPAX_RUN);
+        finish(bench, call, shop.conn, "ordered");
+        hapax_call_free(call);
+        if (is_commit)
+            assert_ok(bench, hapax_commit(shop.conn, &bench->error));
+        else
+            hapax_rollback(shop.conn);
+        assert_int_equal(hapax_events_due(bench->hapax, 10, &events, &bench->error), is_commit);
+    }
+    struct hapax_event event = {.size = sizeof(event)};
+    hapax_events_get(events, 0, &event);
+    assert_string_equal(event.type, "dev.hapax.operation.succeeded");
+    assert_string_equal(event.tool, "charge");
+    assert_string_equal(event.server, "billing");
+    struct hapax_call *call = claim(bench, "order-1", HAPAX_REPLAY);
+    assert_string_equal(event.operation, info_of(call).id);
+    hapax_call_free(call);
+
+    /* Not delivered: it comes again, under the same id, and not at once. */
+    char id[40];
+    snprintf(id, sizeof(id), "%s", event.id);
+    assert_ok(bench, hapax_event_mark(bench->hapax, &event, 0, &bench->error));
+    hapax_events_free(events);
+    int due = 0;
+    for (int i = 0; i < 300 && due == 0; i++) {
+        due = hapax_events_due(bench->hapax, 10, &events, &bench->error);
+        if (due == 0)
+            assert_int_equal(usleep(10000), 0); /* style-ok: its time comes by the clock */
+    }
+    assert_int_equal(due, 1);
+    hapax_events_get(events, 0, &event);
+    assert_string_equal(event.id, id);
+    assert_int_equal(event.tries, 1);
+    /* Another process sees none while this one delivers. */
+    struct hapax *other = bench_open_other(bench);
+    struct hapax_events *none = NULL;
+    assert_int_equal(hapax_events_due(other, 10, &none, &bench->error), 0);
+    assert_ok(bench, hapax_close(other, &bench->error));
+    assert_ok(bench, hapax_event_mark(bench->hapax, &event, 1, &bench->error));
+    assert_int_equal(hapax_event_mark(bench->hapax, &event, 1, &bench->error), HAPAX_E_STATE);
+    hapax_events_free(events);
+    assert_int_equal(hapax_events_due(bench->hapax, 10, &events, &bench->error), 0);
+    shop_close(&shop);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -376,6 +444,7 @@ int main(void)
         TEST(begin_and_commit_are_told_when_misused),
         TEST(a_death_in_between_leaves_neither),
         TEST(the_log_is_kept_short),
+        TEST(events_stand_or_fall_with_the_transaction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -199,6 +199,11 @@ int hx_guest_begin(struct hx_guest *guest)
         hx_ledger_ignore(allow_writes(guest, false)); /* begin has told what matters */
         return rc > 0 ? HX_E_STORE : HX_TRACE(rc);
     }
+    if (!ledger->is_restored_copy && hx_outbox_ensure(ledger) < 0) {
+        hx_ledger_rollback(ledger);
+        hx_ledger_ignore(allow_writes(guest, false)); /* as above */
+        return HX_E_STORE;
+    }
     hx_aftermath_reset(&guest->aftermath);
     hx_aftermath_reset(&guest->written);
     guest->has_proof = false;
