@@ -10,6 +10,7 @@
 #include "app/commands.h"
 #include "app/ledger_path.h"
 #include "app/ops_options.h"
+#include "json/writer.h"
 
 #define HX_EXIT_ABSENT 3    /* no such operation, or the name fits several */
 #define HX_EXIT_NO_LEDGER 4 /* it cannot be opened */
@@ -49,6 +50,11 @@ static inline bool hx_ops_is_read(const struct hx_ops *ops)
 
 /* One line on what waits in the outbox, if anything does. */
 void hx_ops_print_outbox(struct hx_ops *ops);
+/* What was announced of an operation, if anything was, as lines or as the member "events". 0, or a
+ * fault. */
+int hx_ops_print_events(struct hx_ops *ops, const struct hx_id *op) HX_MUST_CHECK;
+int hx_ops_put_events(struct hx_ops *ops, const struct hx_id *op,
+                      struct hx_json_writer *writer) HX_MUST_CHECK;
 
 /* Each carries out one command on an open ledger and returns the exit status. */
 int hx_ops_list(struct hx_ops *ops);

@@ -9,6 +9,7 @@
 
 #include "app/ops_text.h"
 #include "app/table.h"
+#include "base/fault.h"
 
 #define IN(place) (1U << HX_OUTBOX_##place)
 
@@ -188,6 +189,39 @@ static int list_json(struct hx_ops *ops, const struct hx_inspect_outbox *outbox)
     bool is_printed = rc == 0 && hx_ops_print_json(ops->out, &buf);
     hx_buf_fini(&buf);
     return is_printed ? HX_EXIT_DONE : hx_ops_fault(ops, HX_EXIT_FAILED);
+}
+
+/* ---- those of one operation ---- */
+
+enum { EVERY_PLACE = IN(PENDING) | IN(PARKED) | IN(DELIVERED) | IN(DROPPED) };
+
+static bool print_short(void *context, const struct hx_store_event *event)
+{
+    struct list *list = context;
+    char id[HX_ID_TEXT_SIZE], at[HX_TIME_TEXT_SIZE];
+    hx_ops_short_id(&event->id, id);
+    hx_ops_moment(event->at, at);
+    if (list->count++ == 0)
+        fputc('\n', list->ops->out);
+    fprintf(list->ops->out, "told  %s  %s (event %s, %s)\n", at,
+            hx_ops_words(hx_outbox_kind_name(event->kind)), id, hx_outbox_place_name(event->place));
+    return true;
+}
+
+int hx_ops_print_events(struct hx_ops *ops, const struct hx_id *op)
+{
+    struct list list = {.ops = ops};
+    return HX_TRACE(hx_inspect_events(ops->inspect, EVERY_PLACE, op, 0, print_short, &list));
+}
+
+int hx_ops_put_events(struct hx_ops *ops, const struct hx_id *op, struct hx_json_writer *writer)
+{
+    struct list list = {.ops = ops, .writer = writer};
+    hx_json_put_name(writer, "events");
+    hx_json_open_array(writer);
+    int rc = hx_inspect_events(ops->inspect, EVERY_PLACE, op, 0, show_one, &list);
+    hx_json_close_array(writer);
+    return HX_TRACE(rc);
 }
 
 /* ---- one event ---- */

@@ -70,6 +70,8 @@ static int show_json(struct hx_ops *ops, const struct hx_store_found *found, str
     hx_json_open_array(&writer);
     int rc = hx_inspect_history(ops->inspect, found->rowid, add_json_line, &writer);
     hx_json_close_array(&writer);
+    if (rc == 0)
+        rc = hx_ops_put_events(ops, &found->record.id, &writer);
     hx_json_close_object(&writer);
     bool is_printed = rc == 0 && hx_ops_print_json(ops->out, &buf);
     hx_buf_fini(&buf);
@@ -290,6 +292,8 @@ static int show_text(struct hx_ops *ops, const struct hx_store_found *found, str
         hx_table_print(table, ops->out, hx_table_options_for(stdout));
     }
     hx_table_free(table);
+    if (rc == 0)
+        rc = hx_ops_print_events(ops, &found->record.id);
     if (rc < 0)
         return hx_ops_fault(ops, HX_EXIT_FAILED);
     hx_ops_print_advice(ops, found);

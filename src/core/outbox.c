@@ -92,7 +92,7 @@ int64_t hx_outbox_wait_ms(uint32_t tries, int64_t base_ms, int64_t max_ms, int64
 {
     int64_t bound_ms = base_ms > 0 ? base_ms : 1;
     for (uint32_t i = 1; i < tries && bound_ms < max_ms; i++)
-        bound_ms *= 2;
+        bound_ms = bound_ms <= max_ms / 2 ? 2 * bound_ms : max_ms;
     if (bound_ms > max_ms)
         bound_ms = max_ms > 0 ? max_ms : 1;
     /* Full jitter: many events that failed together do not come back together. */

@@ -333,6 +333,12 @@ def errors(t, w):
     ops(t, "resolve", op["id"], "happened")
     taken = receiver.wait_taken(2)
     t.equal([one.type for one in taken], ["unknown", "succeeded"], "the order")
+    t.wait(lambda: waiting(t)["pending"] == 0, "the notes")
+    shown = json.loads(ops(t, "show", op["id"], "--json")[0])["events"]
+    t.equal([(one["id"], one["place"]) for one in shown],
+            [(one.id, "delivered") for one in taken], "ops show")  # fmt: skip
+    out, _ = ops(t, "show", op["id"])
+    t.true("unknown (event " in out and "delivered)" in out, out)
     t.equal(len(set(refused)), 1, "the same id with every try")
     t.equal(taken[0].id, refused[0], "and at last")
     before = [one.type for one in receiver.deliveries][:5]
