@@ -15,6 +15,7 @@
 
 #include "adapter/clock_os/clock_os.h"
 #include "adapter/store_sqlite/files.h"
+#include "adapter/store_sqlite/inspect.h"
 #include "app/call_intent.h"
 #include "app/call_options.h"
 #include "app/call_report.h"
@@ -272,19 +273,53 @@ static int resume_all(const struct hx_call_options *options, const struct hx_cal
     return status;
 }
 
-static int find_open(const struct hx_call_options *options, const char *ledger,
+/* The key of the operation of this id, which the answer of a call told; absent when there is none.
+ * A ledger that cannot be read has none: then the word is taken for the key that nobody knows. */
+static struct hx_span key_of(const struct hx_id *id, const char *ledger, struct hx_arena *arena)
+{
+    char path[PATH_MAX + 16];
+    struct hx_clock_os clock;
+    struct hx_inspect *inspect;
+    struct hx_store_found found;
+    hx_clock_os_init(&clock);
+    snprintf(path, sizeof(path), "%s/ledger.db", ledger);
+    const struct hx_store_sqlite_options options = {
+        .path = path, .clock = &clock.clock, .rand = hx_rand_os()};
+    if (access(path, R_OK) != 0 || hx_inspect_open(&options, &inspect) < 0)
+        return HX_SPAN_NONE;
+    bool is_there = hx_inspect_by_id(inspect, id, arena, &found) == 1;
+    struct hx_span key = is_there ? found.record.key : HX_SPAN_NONE;
+    hx_inspect_close(inspect);
+    return key;
+}
+
+static int list_open(const struct hx_call_options *options, const char *ledger,
                      struct hx_arena *arena, struct hx_call_intent **ret_items, size_t *ret_count)
 {
     struct hx_call_intents intents;
+    struct hx_id id;
+    struct hx_span key = hx_span_cstr(options->key);
     hx_call_intents_init(&intents, ledger);
-    if (hx_call_intents_list(&intents, hx_span_cstr(options->key), arena, ret_items, ret_count) < 0)
+    int rc = hx_call_intents_list(&intents, key, arena, ret_items, ret_count);
+    if (rc < 0 || *ret_count > 0 || options->key == NULL || !hx_id_parse(key, &id))
+        return rc;
+    key = key_of(&id, ledger, arena);
+    return hx_span_is_absent(key)
+               ? 0
+               : hx_call_intents_list(&intents, key, arena, ret_items, ret_count);
+}
+
+static int find_open(const struct hx_call_options *options, const char *ledger,
+                     struct hx_arena *arena, struct hx_call_intent **ret_items, size_t *ret_count)
+{
+    if (list_open(options, ledger, arena, ret_items, ret_count) < 0)
         return fail(HX_CALL_EXIT_NO_LEDGER, hx_fault_last()->text);
     if (*ret_count > 0 || options->action == HX_CALL_RESUME_ALL)
         return 0;
     if (options->key != NULL)
         fprintf(stderr,
-                "hapax call: no call with the key %s is open in %s: it was answered, or was never "
-                "begun there.\n",
+                "hapax call: no call with the key or id %s is open in %s: it was answered, or was "
+                "never begun there.\n",
                 options->key, ledger);
     else
         fprintf(stderr, "hapax call: no call is open in %s.\n", ledger);

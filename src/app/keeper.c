@@ -108,6 +108,7 @@ static struct hx_gateway_options gateway_options(struct keeper *keeper)
     const struct hx_settings *settings = keeper->settings;
     struct hx_gateway_options options = {
         .issue_secret = hx_ledger_home_secret(&keeper->home),
+        .logs_arguments = settings->log_arguments,
         .ops_options = hx_span_cstr(keeper->home.ops_options),
         .ends_with_client = true,
         .message_max = (size_t)settings->message_max,

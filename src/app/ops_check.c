@@ -142,6 +142,7 @@ static int recovered_json(struct hx_ops *ops, const struct hx_recover_report *re
     put_uint(&writer, "spools_applied", report->spools_applied);
     put_uint(&writer, "files_removed", report->blobs_removed);
     put_uint(&writer, "operations_unknown", report->rows_doubted);
+    put_uint(&writer, "rows_damaged", report->rows_damaged);
     put_gap(&writer, &report->gap);
     hx_json_close_object(&writer);
     bool is_printed = hx_ops_print_json(ops->out, &buf);
@@ -176,6 +177,12 @@ static void recovered_text(struct hx_ops *ops, const struct hx_recover_report *r
             " had not ended. They may have gone on after it "
             "was\nmade, so they are unknown now.\n",
             report->rows_doubted);
+    if (report->rows_damaged > 0)
+        fprintf(ops->out,
+                "%" PRIu64 " more had not ended and cannot be read (the first is row %" PRIi64
+                "): they were\nleft as they are, and calls that mean them are refused. See 'hapax "
+                "ops verify'.\n",
+                report->rows_damaged, report->first_damaged);
 }
 
 int hx_ops_recover(struct hx_ops *ops)

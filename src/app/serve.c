@@ -105,6 +105,7 @@ static void make_gateway(struct serve *serve)
     const struct hx_config *config = serve->config;
     struct hx_gateway_options options = {
         .issue_secret = hx_ledger_home_secret(&serve->home),
+        .logs_arguments = config->global.log_arguments,
         .ops_options = hx_span_cstr(serve->home.ops_options),
         .message_max = message_max(config),
         .orphan_timeout_ms = orphan_timeout_ms(config),

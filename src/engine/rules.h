@@ -93,6 +93,7 @@ struct hx_gateway_options {
      * none are handed out, and none is recognised. */
     struct hx_span issue_secret;
     struct hx_span ops_options; /* what a person must add to "hapax ops …" to read this ledger */
+    bool logs_arguments;        /* the operator allows that arguments are told, see `tell` */
     bool ends_with_client;      /* `hapax run`: its one client's end is the gateway's */
     size_t message_max;
     int64_t orphan_timeout_ms;  /* for work of which no tool rule speaks */
@@ -107,7 +108,7 @@ struct hx_gateway_options {
     uint64_t queue_max; /* bytes waiting for a slow client before we stop reading its server */
 
     /* One event worth telling an operator: a word, and "name=value" pairs ready for a log line.
-     * Never arguments, results or whole keys. */
+     * Never arguments (but for `logs_arguments`), results or whole keys. */
     enum hx_tell tell_max; /* what is less grave is not even put into words */
     void (*tell)(void *context, enum hx_tell tell, const char *event, const char *pairs);
     /* A session is over, and nothing here points at its downstream any more. `is_ended`: by its

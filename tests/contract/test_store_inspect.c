@@ -489,6 +489,47 @@ static void open_rows_of_a_restored_copy_become_unknown(void **state)
     hx_inspect_close(inspect);
 }
 
+/* One row that cannot be read must not keep all others from being taken into use. */
+static void recover_leaves_damaged_rows_where_they_are(void **state)
+{
+    struct world *world = *state;
+    struct hx_record records[3];
+    char copy[160], wal[160];
+    struct hx_store *store = world_open(world, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        records[i] = world_record(world, 0, i + 1);
+        done(world_insert(store, &records[i]));
+    }
+    world_close(world, 0);
+    snprintf(copy, sizeof(copy), "%s/copy", world->directory);
+    snprintf(wal, sizeof(wal), "%s-wal", world->path);
+    copy_file(world->path, copy);
+    struct hx_wall taken_at = world->now.wall;
+    store = world_open(world, 0);
+    struct hx_record since = world_record(world, 0, 4);
+    done(world_insert(store, &since));
+    world_close(world, 0);
+    copy_file(copy, world->path);
+    unlink(wal);
+    spoil(world, "UPDATE op SET attempt_state = 99 WHERE row = 2");
+    world->now.wall.ms += 3600000;
+    store = world_open(world, 0);
+    struct hx_inspect *inspect = open_inspect(world);
+    struct hx_recover_report report;
+    assert_int_equal(hx_inspect_recover(inspect, taken_at, &report), 0);
+    assert_int_equal(report.rows_doubted, 2);
+    assert_int_equal(report.rows_damaged, 1);
+    assert_int_equal(report.first_damaged, 2);
+    hx_inspect_close(inspect);
+    for (unsigned i = 0; i < 3; i++) {
+        struct hx_store_request *request = world_find(store, &records[i], true, false);
+        assert_int_equal(request->result, i == 1 ? HX_STORE_NOT_DONE : HX_STORE_DONE);
+        if (i != 1)
+            assert_int_equal(request->records[0].record.state, HX_OP_UNKNOWN);
+        hx_store_request_free(request);
+    }
+}
+
 /* A ledger that was never this one's, with more commits than the counter counts: what it does
  * not know may still have run. */
 static void another_ledger_is_noticed(void **state)
@@ -571,6 +612,7 @@ int main(void)
         ON_WORLD(verify_finds_what_is_wrong),
         ON_WORLD(a_restored_copy_is_noticed),
         ON_WORLD(open_rows_of_a_restored_copy_become_unknown),
+        ON_WORLD(recover_leaves_damaged_rows_where_they_are),
         ON_WORLD(a_strange_row_is_handed_to_nobody),
         ON_WORLD(another_ledger_is_noticed),
         ON_WORLD(recover_applies_spools),

@@ -117,6 +117,7 @@ int hx_find_load(struct hx_ledger *ledger, sqlite3_stmt *stmt, struct hx_store_r
                         &record->outcome.bytes);
     if (rc == HX_E_SYNTAX) {
         struct hx_fault fault = *hx_fault_last();
+        ledger->damaged_row = found->rowid;
         return HX_RAISE(HX_E_STORE, "The ledger is damaged in row %lld (%s): run hapax ops verify.",
                         (long long)found->rowid, fault.text);
     }

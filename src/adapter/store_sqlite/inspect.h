@@ -165,6 +165,8 @@ struct hx_recover_report {
     uint32_t spools_applied;
     uint32_t blobs_removed;
     uint64_t rows_doubted; /* of the copy: what became of them since is not known */
+    uint64_t rows_damaged; /* of the copy, not ended: they were left as they are */
+    int64_t first_damaged;
     bool was_restored_copy;
     struct hx_gap gap;
 };

@@ -89,6 +89,7 @@ struct hx_ledger {
     uint32_t reserved;          /* claims of ours that may still bring an outcome */
     uint32_t reserved_at_begin; /* restored by a rollback */
     bool is_restored_copy;      /* found at opening, until recover */
+    int64_t damaged_row;        /* the last one that could not be read for what stands in it */
     bool is_ill;                /* an I/O error was seen and not yet healed */
     char illness[HX_FAULT_TEXT_MAX];
     int wal_pages; /* in the WAL after the newest commit of ours */

@@ -55,6 +55,15 @@ static int open_rows(struct hx_inspect *inspect, sqlite3_stmt *stmt, int64_t aft
     return rc < 0 ? HX_TRACE(rc) : 0;
 }
 
+/* Nothing can be made of it, and nobody runs it: whoever asks for it is refused, in a copy or not.
+ * The other rows must not wait for it. */
+static int leave_damaged(struct hx_recover_report *report, int64_t row)
+{
+    if (report->rows_damaged++ == 0)
+        report->first_damaged = row;
+    return 0;
+}
+
 /* One row of the copy: unknown, unless it is final. */
 static int doubt_row(struct hx_inspect *inspect, int64_t row, struct hx_aftermath *aftermath,
                      struct hx_recover_report *report)
@@ -62,17 +71,21 @@ static int doubt_row(struct hx_inspect *inspect, int64_t row, struct hx_aftermat
     struct hx_ledger *ledger = &inspect->ledger;
     struct hx_row_head head;
     hx_store_request_forget(inspect->request);
+    ledger->damaged_row = 0;
     int rc = hx_find_row(ledger, inspect->request, row);
+    if (rc < 0 && ledger->damaged_row == row)
+        return leave_damaged(report, row);
     if (rc < 0)
         return HX_TRACE(rc);
     hx_assert(inspect->request->record_count == 1);
     struct hx_record *record = &inspect->request->records[0].record;
+    if (hx_record_flaw(record) != NULL)
+        return leave_damaged(report, row);
     if (!hx_restored_doubt(record, &ledger->now))
         return 0;
     rc = hx_row_head(ledger, &record->id, &head);
     if (rc == 0 || (rc > 0 && head.row != row))
-        return HX_RAISE(HX_E_STORE, "The ledger is damaged in row %lld: run hapax ops verify.",
-                        (long long)row);
+        return leave_damaged(report, row);
     if (rc > 0)
         rc = hx_row_update(ledger, &head, record, 0, HX_HISTORY_UPDATE, aftermath);
     if (rc == 0)

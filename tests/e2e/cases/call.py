@@ -242,6 +242,26 @@ def interrupted(t):
     t.true("receipt" in caller.run("--resume")[1], "the real result")
 
 
+@call("resumed_by_the_operation_s_id")
+def resumed_by_id(t):
+    """Where the answer told only the id, that names the call too; another id names none."""
+    caller = Caller(t)
+    words = ("--orphan-timeout", "10s", "--key", "k1", "charge", "--", *stub(t, RELEASED))
+    process = caller.start(*words)
+    t.wait_effects(1)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    ident = t.operations()[0]["id"]
+    other = ident[:-1] + ("0" if ident[-1] != "0" else "1")
+    t.equal(caller.run("--resume", other)[0], ABSENT, "another id")
+    t.touch("release")
+    status, out, err = caller.run("--resume", ident)
+    t.equal(status, DONE, f"exit status: {err}")
+    t.true("receipt" in out, f"the real result: {out}")
+    t.equal(caller.run("--resume", ident)[0], ABSENT, "it is answered")
+    t.equal(len(t.effects()), 1, "effects")
+
+
 @call("two_at_once_under_one_key")
 def joined(t):
     caller = Caller(t)

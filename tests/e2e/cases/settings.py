@@ -162,3 +162,24 @@ def big_arguments(t, w):
     client = w.client({"tools": {"charge": {}}})
     client.result(client.call(args={"pad": "x" * 5_000_000}), 60)
     t.equal(len(t.effects()[0]["args"]), 5_000_000 + len('{"pad": ""}'), "bytes at the server")
+
+
+@more("arguments_in_the_log_only_where_allowed")
+def log_arguments(t, w):
+    """log_arguments lets the beginning of them into the log, in one line that cannot be taken for
+    another event; without it they are nowhere, whatever the level."""
+    secret = "SENTINEL-55ac09"
+    for allowed in (False, True):
+        log = t.path(f"log-{allowed}")
+        options = ["--log-level", "debug", "--log-file", log, *(["--log-arguments"] if allowed else [])]
+        client = w.client({"tools": {"charge": {}}}, *options)
+        told = {"card": secret, "text": "one\nevent=forged", "more": "x" * 5000}
+        client.result(client.call(args=told, key=KEY + ("e1" if allowed else "e0")))
+        client.close_stdin()
+        client.wait_eof()
+        with open(log, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        found = [line for line in lines if secret in line]
+        t.equal(len(found), 1 if allowed else 0, f"lines with arguments, allowed={allowed}")
+        t.true(all(len(line) < 3000 for line in lines), "long ones are cut")
+        t.true(not any(line.startswith("event=forged") for line in lines), "nothing is forged")
