@@ -153,6 +153,8 @@ const char *hx_intake_read_times(struct hx_call *call, const struct hx_mcp_call 
 /* What hx_fingerprint returns. */
 int hx_intake_read_fingerprint(struct hx_call *call);
 void hx_intake_fill_wanted(struct hx_call *call);
+/* For the operator's log. */
+void hx_intake_tell_arguments(struct hx_call *call);
 
 /* issue.c: keys that we hand out. */
 bool hx_issue_key(const struct hx_session *session, struct hx_buf *ret_key);

@@ -173,37 +173,13 @@ void hx_intake_resume(struct hx_request *request, const struct hx_record *record
     hx_intake_find(call);
 }
 
-/* Only where the operator allows it. Their beginning, as one JSON string, so that nothing in them
- * can look like another event. */
-static void tell_arguments(struct hx_call *call)
-{
-    enum { SHOWN_MAX = 700 };
-    struct hx_gateway *gateway = call->gateway;
-    struct hx_span shown = call->arguments;
-    struct hx_json_writer writer;
-    struct hx_buf text;
-    if (!gateway->options.logs_arguments || hx_span_is_absent(shown))
-        return;
-    if (shown.len > SHOWN_MAX) {
-        shown.len = SHOWN_MAX;
-        while (shown.len > 0 && ((unsigned char)shown.ptr[shown.len] & 0xc0) == 0x80)
-            shown.len--; /* not in the middle of a character */
-    }
-    hx_buf_init(&text, (size_t)8 * SHOWN_MAX);
-    hx_json_writer_init(&writer, &text);
-    hx_json_put_string(&writer, shown);
-    hx_tell(gateway, HX_TELL_INFO, "arguments", "tool=%s len=%zu arguments=%.*s", call->tool->name,
-            call->arguments.len, HX_SPAN_FMT(hx_buf_span(&text)));
-    hx_buf_fini(&text);
-}
-
 void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, struct hx_tool *tool)
 {
     struct hx_gateway *gateway = request->session->gateway;
     struct hx_call *call = new_call(request, tool);
     call->arguments = parsed->arguments;
     call->progress_token = parsed->progress_token;
-    tell_arguments(call);
+    hx_intake_tell_arguments(call);
     if (parsed->has_duplicates) {
         refuse_arguments(call,
                          "Refused, nothing was sent: two members of one name stand in params, "

@@ -105,6 +105,30 @@ int hx_intake_read_fingerprint(struct hx_call *call)
                           &call->wanted.fingerprint, NULL);
 }
 
+/* Only where the operator allows it. Their beginning, as one JSON string, so that nothing in them
+ * can look like another event. */
+void hx_intake_tell_arguments(struct hx_call *call)
+{
+    enum { SHOWN_MAX = 700 };
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_span shown = call->arguments;
+    struct hx_json_writer writer;
+    struct hx_buf text;
+    if (!gateway->options.logs_arguments || hx_span_is_absent(shown))
+        return;
+    if (shown.len > SHOWN_MAX) {
+        shown.len = SHOWN_MAX;
+        while (shown.len > 0 && ((unsigned char)shown.ptr[shown.len] & 0xc0) == 0x80)
+            shown.len--; /* not in the middle of a character */
+    }
+    hx_buf_init(&text, (size_t)8 * SHOWN_MAX);
+    hx_json_writer_init(&writer, &text);
+    hx_json_put_string(&writer, shown);
+    hx_tell(gateway, HX_TELL_INFO, "arguments", "tool=%s len=%zu arguments=%.*s", call->tool->name,
+            call->arguments.len, HX_SPAN_FMT(hx_buf_span(&text)));
+    hx_buf_fini(&text);
+}
+
 void hx_intake_fill_wanted(struct hx_call *call)
 {
     struct hx_gateway *gateway = call->gateway;
