@@ -54,6 +54,7 @@ struct hx_call {
     struct hx_id retry_of;   /* nil = none */
     struct hx_record wanted; /* identity, twin, fingerprint and the rest of a new row */
     struct hx_digest follow; /* identity to look under when `is_following` */
+    struct hx_id follow_id;  /* or that operation, whatever it is called by now; nil = none */
     bool is_following;
     struct hx_digest overlapped; /* identity of the equal operation whose waiter had, when this call
                                     came, waited silently for long enough, or whose answer was lost

@@ -324,6 +324,8 @@ static void follow_one(struct hx_work *work, struct hx_call *call)
     if (is_row_there) {
         call->is_following = true;
         call->follow = work->op.durable.identity;
+        /* A key that is given to either of the two parts their names. */
+        call->follow_id = work->op.durable.successor;
     }
     hx_intake_again(call);
 }

@@ -217,7 +217,10 @@ void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, str
 void hx_intake_find(struct hx_call *call)
 {
     struct hx_store_request *request = hx_store_make(call->gateway, HX_STORE_FIND);
-    request->find_identity = call->is_following || call->wanted.key_source != HX_KEY_NONE;
+    request->find_id = call->is_following && !hx_id_is_nil(&call->follow_id);
+    request->find_identity =
+        !request->find_id && (call->is_following || call->wanted.key_source != HX_KEY_NONE);
+    request->record.id = call->follow_id;
     request->record.identity = call->is_following ? call->follow : call->wanted.identity;
     request->find_twin = !call->is_following;
     request->record.twin = call->wanted.twin;
@@ -468,9 +471,16 @@ void hx_intake_found(struct hx_call *call, struct hx_store_request *found)
         };
     }
     call->twin_seen = found->ret_twin_seen;
-    struct hx_digest *identity = call->is_following ? &call->follow : &call->wanted.identity;
-    bool has_own_row = found->find_identity && found->record_count > 0 &&
-                       hx_digest_eq(&found->records[0].record.identity, identity);
+    const struct hx_record *first = found->record_count > 0 ? &found->records[0].record : NULL;
+    const struct hx_digest *identity = call->is_following ? &call->follow : &call->wanted.identity;
+    bool has_own_row =
+        first != NULL &&
+        (found->find_id || (found->find_identity && hx_digest_eq(&first->identity, identity)));
+    if (has_own_row && found->find_id && !hx_id_is_nil(&first->successor)) {
+        call->follow_id = first->successor; /* the newest is meant */
+        hx_intake_find(call);
+        return;
+    }
     if (has_own_row)
         own_row(call);
     else if (call->is_following)

@@ -9,16 +9,19 @@ static void decide(struct hx_call *call);
 
 /* Somebody is on his way to it, as from an operation to its successor, and the ledger has not yet
  * told him where it is: he waits for it all the same. */
-static bool is_followed(const struct hx_call *call, const struct hx_digest *identity)
+static bool is_followed(const struct hx_call *call, const struct hx_record *record)
 {
     hx_list_for_each (at, &call->gateway->sessions) {
         const struct hx_session *session = hx_container_of(at, struct hx_session, node);
         hx_list_for_each (node, &session->requests) {
             const struct hx_request *request = hx_container_of(node, struct hx_request, node);
             const struct hx_call *other = request->call;
-            if (other != NULL && other != call && other->work == NULL && other->is_following &&
-                hx_digest_eq(&other->follow, identity) &&
-                hx_session_hears(session, request->exchange))
+            if (other == NULL || other == call || other->work != NULL || !other->is_following)
+                continue;
+            bool is_it = hx_id_is_nil(&other->follow_id)
+                             ? hx_digest_eq(&other->follow, &record->identity)
+                             : hx_id_eq(&other->follow_id, &record->id);
+            if (is_it && hx_session_hears(session, request->exchange))
                 return true;
         }
     }
@@ -30,7 +33,7 @@ static void look_at_candidate(struct hx_call *call, struct hx_candidate *candida
     struct hx_gateway *gateway = call->gateway;
     struct hx_work *work = hx_work_find(gateway, &candidate->record->id);
     candidate->has_live_waiter = hx_gateway_has_live_waiter(gateway, &candidate->record->id) ||
-                                 is_followed(call, &candidate->record->identity);
+                                 is_followed(call, candidate->record);
     if (work == NULL)
         return;
     hx_list_for_each (node, &work->calls) {

@@ -323,6 +323,8 @@ void hx_work_step(struct hx_work *work, const struct hx_event *event, struct hx_
         hx_effect_run(work, &effects.items[i], event, call);
     if (work->op.phase != HX_PHASE_SENDING)
         work->is_send_waiting = false;
+    if (work->op.phase != HX_PHASE_IDLE)
+        work->is_down_known = false;
     if (work->op.durable.state != HX_OP_UNKNOWN)
         hx_probe_end(work);
     if (!hx_work_has_attempt(work))
@@ -407,6 +409,15 @@ void hx_work_upstream_failed(struct hx_work *work)
         return;
     work->is_look_waiting = false;
     hx_work_look_again_later(work); /* its callers may all have left in the meantime */
+    if (hx_list_is_empty(&work->calls))
+        return;
+    /* Another process may have a way to the server, and have sent it. */
+    work->is_down_known = true;
+    hx_work_read_again(work);
+}
+
+void hx_work_tell_down(struct hx_work *work)
+{
     hx_list_for_each_safe (node, &work->calls) {
         struct hx_event event = hx_work_make_event(work, HX_EV_WAIT_OVER);
         event.is_upstream_down = true;

@@ -103,6 +103,7 @@ struct hx_work {
     bool is_payload_reading;
     bool is_lost_waiting; /* its transport is lost; when the server is back it may be sent again */
     bool is_look_waiting; /* ready to run; waits for the server */
+    bool is_down_known;   /* in vain; whoever waits is told, if the row still says so */
     enum hx_reason lost_reason;
 };
 
@@ -125,6 +126,8 @@ void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_go
 void hx_work_rekey(struct hx_work *work, struct hx_record *record, const struct hx_record *wanted);
 void hx_work_upstream_ready(struct hx_work *work);
 void hx_work_upstream_failed(struct hx_work *work);
+/* Whoever waits for it to run is told that the server cannot be had. */
+void hx_work_tell_down(struct hx_work *work);
 void hx_work_call_left(struct hx_work *work, struct hx_call *call);
 void hx_work_take_ready(struct hx_gateway *gateway);
 bool hx_work_has_attempt(const struct hx_work *work);

@@ -70,7 +70,11 @@ void hx_work_found(struct hx_work *work, struct hx_store_request *done)
     if (found->record.fence != work->op.durable.fence || found->record.state != before)
         work->op.durable = hx_work_keep_record(work, &found->record);
     work->facts = hx_facts_of(found->owner_fact, found->is_sender_gone, found->is_epoch_current);
-    if (is_as_before && is_question_open(work))
+    bool is_down_known = work->is_down_known;
+    work->is_down_known = false;
+    if (is_as_before && is_down_known && before == HX_OP_READY)
+        hx_work_tell_down(work);
+    else if (is_as_before && is_question_open(work))
         hx_work_ask_person(work); /* who waits goes on waiting, and the row is watched */
     else if (work->op.durable.state == HX_OP_READY && work->op.waiters > 0)
         look_when_possible(work);

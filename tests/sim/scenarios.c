@@ -168,6 +168,57 @@ static void a_loss_survives_the_machine(void **state)
     end(sim);
 }
 
+/* A key takes a keyless call over while a person says that it is to be done again. */
+static void give_a_key_during_a_decision(int64_t after_ms)
+{
+    struct sim *sim = begin();
+    sim->contracts[SIM_PAY].timeout_ms = 1000;
+    sim->hosts[3].can_elicit = true;
+    sim->person_says = "again";
+    sim_host_connect(sim, &sim->hosts[3]);
+    sim_run_for(sim, 500);
+    sim->script_disk_ms = 20;
+    the_tool_is_silent(-1);
+    want(sim, 3, SIM_PAY, "");
+    sim_run_for(sim, 1000 + after_ms);
+    the_tool_works();
+    want(sim, 3, SIM_PAY, "key-1");
+    sim_run_for(sim, 30 * 1000);
+    assert_int_equal(answers(sim, 2), 1);
+    assert_null(sim_look_idle(sim_life_find(sim, sim->hosts[3].life)->gateway));
+    end(sim);
+}
+
+/* Seed 18931: the two had different names then, and who followed from the one to the other came
+ * back to where he was, without end. */
+static void who_follows_finds_the_successor_under_any_name(void **state)
+{
+    (void)state;
+    for (int64_t after_ms = 0; after_ms <= 240; after_ms += 4)
+        give_a_key_during_a_decision(after_ms);
+}
+
+/* Seed 30548: the server of one process cannot be had when that of another has got the call. */
+static void nothing_sent_is_said_of_the_row_as_it_is(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    tool.is_refused = true; /* later */
+    uint32_t number = want(sim, 1, SIM_PAY, "key-1");
+    sim_run_for(sim, 100);
+    assert_int_equal(last_row(sim)->state, HX_OP_READY);
+    sim->weather.bad_start = 1000;
+    sim->weather.slow_start = 1000;
+    sim_process_die(sim, sim_process_find(sim, sim_run_get(sim, 1)->process), 9);
+    the_tool_works();
+    tool.answer_ms = 60 * 1000;
+    sim_run_for(sim, 1000);
+    sim_host_call(sim, &sim->hosts[2], sim_intent_get(sim, number), false);
+    sim_run_for(sim, 20 * 1000);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
 static void look_for_a_silent_one(struct sim *sim, int64_t act_ms)
 {
     the_tool_is_probed(sim);
@@ -429,6 +480,8 @@ int main(void)
         cmocka_unit_test(an_answer_given_a_moment_ago_is_no_lost_one),
         cmocka_unit_test(a_keeper_that_leaves_says_what_became_of_its_answers),
         cmocka_unit_test(a_loss_survives_the_machine),
+        cmocka_unit_test(who_follows_finds_the_successor_under_any_name),
+        cmocka_unit_test(nothing_sent_is_said_of_the_row_as_it_is),
         cmocka_unit_test(a_probe_finds_what_was_lost),
         cmocka_unit_test(nothing_found_proves_nothing_while_the_server_lives),
         cmocka_unit_test(a_long_answer_of_a_probe_says_nothing),
