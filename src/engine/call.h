@@ -82,6 +82,7 @@ struct hx_call {
     bool must_find_again; /* a row exists; when the server is there, look again */
 
     /* How it got its work. */
+    bool has_waited_enough;   /* the row is being read, and then it is told what that says */
     bool is_joined;           /* the operation was open and somebody else's */
     bool is_replayed;         /* the operation was finished when it came */
     bool is_transport_repeat; /* its request id was used before, for the same call */

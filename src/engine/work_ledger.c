@@ -45,6 +45,16 @@ static bool is_question_open(const struct hx_work *work)
            (hx_ladder_is_climbed(work) || work->ask != NULL);
 }
 
+static void tell_who_waited_enough(struct hx_work *work)
+{
+    hx_list_for_each_safe (node, &work->calls) {
+        struct hx_call *call = hx_container_of(node, struct hx_call, node);
+        struct hx_event event = hx_work_make_event(work, HX_EV_WAIT_OVER);
+        if (call->has_waited_enough)
+            hx_work_step(work, &event, call);
+    }
+}
+
 void hx_work_found(struct hx_work *work, struct hx_store_request *done)
 {
     struct hx_gateway *gateway = work->gateway;
@@ -70,6 +80,7 @@ void hx_work_found(struct hx_work *work, struct hx_store_request *done)
     if (found->record.fence != work->op.durable.fence || found->record.state != before)
         work->op.durable = hx_work_keep_record(work, &found->record);
     work->facts = hx_facts_of(found->owner_fact, found->is_sender_gone, found->is_epoch_current);
+    tell_who_waited_enough(work);
     bool is_down_known = work->is_down_known;
     work->is_down_known = false;
     if (is_as_before && is_down_known && before == HX_OP_READY)

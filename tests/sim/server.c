@@ -294,6 +294,7 @@ static void begin_run(struct sim *sim, struct sim_process *process, struct sim_r
               sim_short_id(&run->operation), run->attempt);
     if (process->is_remote)
         sim_remote_begin(sim, run);
+    run->began = sim->now;
     run->acts_at = run->is_refusal || act_ms < 0 ? -1 : sim->now + act_ms;
     if (run->acts_at >= 0)
         sim_after(sim, act_ms, on_act)->b = run->number;

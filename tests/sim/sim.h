@@ -223,6 +223,7 @@ struct sim_run {
     uint32_t heard_generation;
     bool has_point; /* a resume point was given */
     bool is_taken_up;
+    int64_t began;
     int64_t acts_at; /* -1 = never */
     int64_t seen_at; /* by a probe, once it has acted */
     bool is_rpc_error;
