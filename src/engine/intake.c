@@ -22,8 +22,8 @@ static void on_wait_over(struct hx_timer *timer)
     struct hx_work *work = call->work;
     if (work == NULL || call->stage != HX_CALL_WAITING)
         return;
-    bool is_from_memory = work->op.phase == HX_PHASE_IDLE && work->op.durable.state == HX_OP_READY;
-    if (is_from_memory && !call->has_waited_enough) {
+    bool is_read = work->op.phase == HX_PHASE_IDLE && work->op.durable.state == HX_OP_READY;
+    if (is_read && !call->has_waited_enough) {
         /* That nothing was sent may be true no more; the ledger knows, if it answers soon. */
         const int64_t ledger_ms = 2000;
         call->has_waited_enough = true;
