@@ -24,11 +24,9 @@ static void on_wait_over(struct hx_timer *timer)
         return;
     bool is_read = work->op.phase == HX_PHASE_IDLE && work->op.durable.state == HX_OP_READY;
     if (is_read && !call->has_waited_enough) {
-        /* That nothing was sent may be true no more; the ledger knows, if it answers soon. */
-        const int64_t ledger_ms = 2000;
+        /* That nothing was sent may be true no more; the ledger knows, if it answers in 2 s. */
         call->has_waited_enough = true;
-        hx_timer_arm(&call->gateway->timers, timer,
-                     hx_mono_after(call->gateway->now.mono, ledger_ms));
+        hx_timer_arm(&call->gateway->timers, timer, hx_mono_after(call->gateway->now.mono, 2000));
         hx_work_read_again(work);
         return;
     }
