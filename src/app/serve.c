@@ -222,6 +222,8 @@ static void on_idle_look(void *arg)
 {
     struct serve *serve = arg;
     serve_end_idle_sessions(serve);
+    /* What sessions and their connections gave back lies between what others keep. */
+    hx_memory_trim();
     hx_loop_timer_set(serve->idle_timer, IDLE_LOOK_MS);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -56,4 +57,9 @@ void *hx_free(void *memory)
 {
     free(memory);
     return NULL;
+}
+
+void hx_memory_trim(void)
+{
+    (void)malloc_trim(0); /* that there was nothing to give is no failure */
 }

@@ -24,6 +24,8 @@ void *hx_new_bytes(size_t size);
 /* NUL-terminated copies; never return NULL. */
 char *hx_strdup(const char *text);
 char *hx_span_strdup(struct hx_span span);
+/* Gives free pages back to the system. Looks at the whole heap: not for every turn. */
+void hx_memory_trim(void);
 /* Accepts NULL; returns NULL so that `p = hx_free(p)` reads well. */
 void *hx_free(void *memory);
 

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-enum { BLOCK_SIZE_MIN = 4096 };
+enum { BLOCK_SIZE_MIN = 4096, BLOCK_SIZE_SMALL = 64 };
 
 struct hx_arena_block {
     struct hx_arena_block *older;
@@ -16,7 +16,12 @@ struct hx_arena_block {
 
 void hx_arena_init(struct hx_arena *arena, size_t used_max)
 {
-    *arena = (struct hx_arena){.used_max = used_max};
+    *arena = (struct hx_arena){.used_max = used_max, .block_min = BLOCK_SIZE_MIN};
+}
+
+void hx_arena_init_small(struct hx_arena *arena, size_t used_max)
+{
+    *arena = (struct hx_arena){.used_max = used_max, .block_min = BLOCK_SIZE_SMALL};
 }
 
 static void free_older(struct hx_arena_block *block)
@@ -33,7 +38,7 @@ void hx_arena_fini(struct hx_arena *arena)
     if (arena == NULL)
         return;
     free_older(arena->block);
-    *arena = (struct hx_arena){.used_max = arena->used_max};
+    *arena = (struct hx_arena){.used_max = arena->used_max, .block_min = arena->block_min};
 }
 
 void hx_arena_reset(struct hx_arena *arena)
@@ -56,7 +61,7 @@ void *hx_arena_alloc(struct hx_arena *arena, size_t size)
         return NULL;
     struct hx_arena_block *block = arena->block;
     if (block == NULL || block->size - block->used < size) {
-        size_t block_size = size > BLOCK_SIZE_MIN ? size : BLOCK_SIZE_MIN;
+        size_t block_size = size > arena->block_min ? size : arena->block_min;
         block = hx_alloc(sizeof(*block) + block_size);
         if (block == NULL)
             return NULL;

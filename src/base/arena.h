@@ -16,9 +16,12 @@ struct hx_arena {
     struct hx_arena_block *block; /* newest first */
     size_t used;                  /* bytes handed out in all */
     size_t used_max;
+    size_t block_min;
 };
 
 void hx_arena_init(struct hx_arena *arena, size_t used_max);
+/* In blocks as small as what is asked for: for a few texts that live long. */
+void hx_arena_init_small(struct hx_arena *arena, size_t used_max);
 void hx_arena_fini(struct hx_arena *arena);
 /* Keeps the newest block for reuse. */
 void hx_arena_reset(struct hx_arena *arena);

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-enum { SLOT_COUNT_MIN = 64 };
+enum { SLOT_COUNT_MIN = 8 };
 
 static uint64_t rotate(uint64_t word, int bits)
 {
@@ -63,8 +63,7 @@ uint64_t hx_siphash(const uint64_t secret[2], struct hx_span bytes)
 
 void hx_map_init(struct hx_map *map, const uint64_t secret[2])
 {
-    *map = (struct hx_map){.slot_count = SLOT_COUNT_MIN, .secret = {secret[0], secret[1]}};
-    map->slots = hx_new_bytes(map->slot_count * sizeof(*map->slots));
+    *map = (struct hx_map){.secret = {secret[0], secret[1]}};
 }
 
 void hx_map_fini(struct hx_map *map)
@@ -89,7 +88,7 @@ static void grow(struct hx_map *map)
 {
     struct hx_map_node **old = map->slots;
     size_t old_count = map->slot_count;
-    map->slot_count *= 2;
+    map->slot_count = old_count > 0 ? 2 * old_count : SLOT_COUNT_MIN;
     map->slots = hx_new_bytes(map->slot_count * sizeof(*map->slots));
     for (size_t i = 0; i < old_count; i++) {
         struct hx_map_node *node = old[i];
@@ -130,6 +129,8 @@ void hx_map_remove(struct hx_map *map, struct hx_map_node *node)
 
 struct hx_map_node *hx_map_find(const struct hx_map *map, struct hx_span key)
 {
+    if (map->count == 0)
+        return NULL;
     uint64_t hash = hx_siphash(map->secret, key);
     struct hx_map_node *node = map->slots[hash & (map->slot_count - 1)];
     while (node != NULL && (node->hash != hash || !hx_span_eq(node->key, key)))

@@ -23,8 +23,8 @@ struct hx_map_node {
 };
 
 struct hx_map {
-    struct hx_map_node **slots; /* owned */
-    size_t slot_count;          /* a power of two */
+    struct hx_map_node **slots; /* owned; NULL until the first node comes */
+    size_t slot_count;          /* a power of two, or 0 */
     size_t count;
     uint64_t secret[2];
 };

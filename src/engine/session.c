@@ -73,7 +73,7 @@ struct hx_session *hx_session_new(struct hx_gateway *gateway,
     hx_map_init(&session->answered, gateway->map_secret);
     hx_list_init(&session->requests);
     hx_list_init(&session->asks);
-    hx_arena_init(&session->client_arena, ARENA_MAX);
+    hx_arena_init_small(&session->client_arena, ARENA_MAX);
     hx_buf_init(&session->early, HX_RPC_ID_MAX * 16);
     session->era = hx_mcp_facts(HX_MCP_UNKNOWN);
     session->input_limit.fire = on_input_limit;

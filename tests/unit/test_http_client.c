@@ -2,6 +2,7 @@
 /*
  * The HTTP client beside its streams: JSON answers, sessions, headers, limits, TLS, and its end.
  */
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -151,6 +152,32 @@ static void test_a_generation_whose_greeting_failed_is_replaced(void **state)
     http_fixture_greet(&fixture, "2025-11-25");
     http_fixture_call(&fixture, 10, NULL);
     http_fixture_expect_answer(&fixture, 10, "\"id\":10");
+    finish(&fixture);
+}
+
+/* What only makes the next call faster is not kept for long; and that call still works. */
+static void test_an_idle_client_rests(void **state)
+{
+    struct http_fixture fixture;
+    size_t before;
+
+    (void)state;
+    http_fixture_init_script(&fixture, "{}");
+    fixture.options.idle_connection_ms = 50;
+    http_fixture_open(&fixture);
+    http_fixture_greet(&fixture, "2025-11-25");
+    for (unsigned id = 1; id <= 20; id++)
+        http_fixture_call(&fixture, id, NULL);
+    for (unsigned id = 1; id <= 20; id++)
+        http_fixture_expect_answer(&fixture, id, NULL);
+    before = mallinfo2().uordblks;
+    http_fixture_run_ms(&fixture, 300);
+    /* Twenty exchanges with a handle of the library each. */
+    assert_true(before - mallinfo2().uordblks > (size_t)20 * 4096);
+    http_fixture_call(&fixture, 21, NULL);
+    http_fixture_expect_answer(&fixture, 21, NULL);
+    assert_int_equal(http_fixture_counters(&fixture).reconnects, 0);
+    assert_int_equal(http_kit_effects(&fixture.kit, 21), 1);
     finish(&fixture);
 }
 
@@ -694,6 +721,7 @@ int main(void)
         cmocka_unit_test(test_every_status_over_the_wire),
         cmocka_unit_test(test_a_truncated_body_is_lost),
         cmocka_unit_test(test_a_generation_whose_greeting_failed_is_replaced),
+        cmocka_unit_test(test_an_idle_client_rests),
         cmocka_unit_test(test_batches_of_2025_03_26),
         cmocka_unit_test(test_a_session_from_hello_to_goodbye),
         cmocka_unit_test(test_calls_wait_for_the_greeting),

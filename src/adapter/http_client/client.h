@@ -136,6 +136,8 @@ struct hx_http_client {
     char *post_url;      /* apart.c: owned; NULL = the stream has not named it yet */
     bool is_address_bad; /* apart.c: what it named cannot be used */
     struct hx_loop_timer *stop_timer;
+    struct hx_loop_timer *rest_timer;
+    struct hx_mono idle_since;
     struct hx_json_tape tape; /* scratch of one message */
     struct hx_arena arena;
     struct hx_json_limits limits;

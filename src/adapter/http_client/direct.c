@@ -443,11 +443,16 @@ struct hx_span hx_http_direct_header(const struct hx_http_exchange *exchange, co
     return (struct hx_span){0};
 }
 
-void hx_http_direct_fini(struct hx_http_direct *direct)
+void hx_http_direct_rest(struct hx_http_direct *direct)
 {
     struct hx_list *node;
 
     while ((node = hx_list_first(&direct->idle)) != NULL)
         connection_free(hx_container_of(node, struct hx_http_connection, node));
+}
+
+void hx_http_direct_fini(struct hx_http_direct *direct)
+{
+    hx_http_direct_rest(direct);
     hx_buf_fini(&direct->start);
 }

@@ -35,6 +35,8 @@ void hx_http_direct_init(struct hx_http_direct *direct,
                          const struct hx_http_client_options *options);
 /* No exchange may be under way. */
 void hx_http_direct_fini(struct hx_http_direct *direct);
+/* Closes what is idle. */
+void hx_http_direct_rest(struct hx_http_direct *direct);
 /* Takes over the address that the library found, at each of its transfers. */
 void hx_http_direct_learn(struct hx_http_direct *direct, CURL *easy);
 /* False when it must go by the library; then not one byte has left. */

@@ -106,6 +106,40 @@ static bool is_all_over(const struct hx_http_client *client)
     return hx_list_is_empty(&client->queued) && !is_running && hx_list_is_empty(&client->waiting);
 }
 
+static void free_all(struct hx_list *list)
+{
+    struct hx_list *node;
+
+    while ((node = hx_list_first(list)) != NULL)
+        hx_http_exchange_free(hx_http_exchange_of(node));
+}
+
+/* Every session of a client may have a connection to the server of its own, and most are idle most
+ * of the time: what only makes the next call faster is not kept for long. */
+static void rest(struct hx_http_client *client)
+{
+    free_all(&client->spare);
+    hx_http_direct_rest(&client->direct);
+    if (client->unasked == NULL)
+        hx_http_transfers_rest(&client->transfers);
+    hx_json_tape_fini(&client->tape);
+    hx_json_tape_init(&client->tape);
+    hx_arena_fini(&client->arena);
+}
+
+static void rest_due(void *arg)
+{
+    struct hx_http_client *client = arg;
+    int64_t idle_ms = hx_mono_since_ms(hx_loop_now(client->loop), client->idle_since);
+
+    if (!is_all_over(client))
+        return; /* their end comes here again */
+    if (idle_ms < client->options.idle_connection_ms)
+        hx_loop_timer_set(client->rest_timer, client->options.idle_connection_ms - idle_ms);
+    else
+        rest(client);
+}
+
 void hx_http_client_turn(struct hx_http_client *client)
 {
     /* What cannot begin ends at once and comes here again. */
@@ -121,6 +155,9 @@ void hx_http_client_turn(struct hx_http_client *client)
         leave(client);
     else if (client->state == HX_HTTP_LEAVING)
         close_down(client);
+    client->idle_since = hx_loop_now(client->loop);
+    if (!hx_loop_timer_is_set(client->rest_timer))
+        hx_loop_timer_set(client->rest_timer, client->options.idle_connection_ms);
 }
 
 /* What was not begun in it ends; what is in flight may still be answered. */
@@ -282,6 +319,7 @@ static void client_init(struct hx_http_client *client, struct hx_loop *loop)
                            hx_http_exchange_ended);
     client->unasked_timer = hx_loop_timer_new(loop, hx_http_unasked_due, client);
     client->stop_timer = hx_loop_timer_new(loop, stop_due, client);
+    client->rest_timer = hx_loop_timer_new(loop, rest_due, client);
     hx_buf_init(&client->unasked_event_id, HX_SSE_ID_MAX);
     hx_json_tape_init(&client->tape);
     hx_arena_init(&client->arena, ARENA_MAX);
@@ -322,14 +360,6 @@ int hx_http_client_new(struct hx_loop *loop, struct hx_list *inbox,
     return 0;
 }
 
-static void free_all(struct hx_list *list)
-{
-    struct hx_list *node;
-
-    while ((node = hx_list_first(list)) != NULL)
-        hx_http_exchange_free(hx_http_exchange_of(node));
-}
-
 struct hx_upstream *hx_http_client_free(struct hx_upstream *upstream)
 {
     struct hx_http_client *client;
@@ -345,6 +375,7 @@ struct hx_upstream *hx_http_client_free(struct hx_upstream *upstream)
     hx_http_transfers_fini(&client->transfers);
     hx_loop_timer_free(client->unasked_timer);
     hx_loop_timer_free(client->stop_timer);
+    hx_loop_timer_free(client->rest_timer);
     hx_http_session_drop(client->session);
     hx_free(client->post_url);
     hx_http_headers_fini(&client->headers);

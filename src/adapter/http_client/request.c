@@ -17,6 +17,9 @@
 
 enum { GOODBYE_MS = 2000 };
 
+static const long READ_BYTES = 16 * 1024;
+static const long UNASKED_READ_BYTES = 2048;
+
 /* --- for the library, while it runs --- */
 
 static int may_begin(void *arg, char *remote, char *local, int remote_port, int local_port)
@@ -190,6 +193,9 @@ static void set_request(struct hx_http_exchange *exchange)
         HX_HTTP_SET(easy, CURLOPT_POST, 1L);
         HX_HTTP_SET(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)exchange->body.len);
     }
+    /* A stream that mostly says nothing is long, and there may be one for every session. */
+    HX_HTTP_SET(easy, CURLOPT_BUFFERSIZE,
+                exchange->purpose == HX_HTTP_UNASKED ? UNASKED_READ_BYTES : READ_BYTES);
     HX_HTTP_SET(easy, CURLOPT_CUSTOMREQUEST, is_goodbye ? "DELETE" : NULL);
     HX_HTTP_SET(easy, CURLOPT_TIMEOUT_MS, is_goodbye ? (long)GOODBYE_MS : 0L);
     HX_HTTP_SET(easy, CURLOPT_FRESH_CONNECT, exchange->was_retried ? 1L : 0L);

@@ -7,13 +7,14 @@
  */
 #include "adapter/http_client/transfers.h"
 
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/list.h"
 
 struct hx_http_socket {
+    struct hx_map_node node; /* transfers->sockets */
     struct hx_http_transfers *transfers;
     struct hx_loop_fd *watch;
     curl_socket_t fd;
@@ -77,9 +78,19 @@ static void timer_due(void *arg)
 
 /* --- sockets --- */
 
+static struct hx_http_socket *socket_find(const struct hx_http_transfers *transfers,
+                                          curl_socket_t fd)
+{
+    struct hx_map_node *node =
+        hx_map_find(&transfers->sockets, hx_span((const char *)&fd, sizeof fd));
+    return node != NULL ? hx_container_of(node, struct hx_http_socket, node) : NULL;
+}
+
 static void socket_free(struct hx_http_socket *socket)
 {
-    socket->transfers->sockets[socket->fd] = NULL;
+    if (socket == NULL)
+        return;
+    hx_map_remove(&socket->transfers->sockets, &socket->node);
     hx_loop_fd_free(socket->watch);
     hx_free(socket);
 }
@@ -88,22 +99,13 @@ static struct hx_http_socket *socket_new(struct hx_http_transfers *transfers, cu
                                          bool is_ours)
 {
     struct hx_http_socket *socket = hx_new(struct hx_http_socket);
-    size_t count = transfers->socket_count;
 
-    if ((size_t)fd >= count) {
-        transfers->socket_count = 2 * (size_t)fd;
-        struct hx_http_socket **more = hx_new_bytes(transfers->socket_count * sizeof(*more));
-        if (count > 0)
-            memcpy(more, transfers->sockets, count * sizeof(*more));
-        hx_free(transfers->sockets);
-        transfers->sockets = more;
-    }
-    if (transfers->sockets[fd] != NULL) /* closed behind our back */
-        socket_free(transfers->sockets[fd]);
-    transfers->sockets[fd] = socket;
+    socket_free(socket_find(transfers, fd)); /* closed behind our back */
     socket->transfers = transfers;
     socket->fd = fd;
     socket->is_ours = is_ours;
+    hx_map_insert(&transfers->sockets, &socket->node,
+                  hx_span((const char *)&socket->fd, sizeof socket->fd));
     socket->watch = hx_loop_fd_new(transfers->loop, fd, socket_ready, socket);
     return socket;
 }
@@ -124,16 +126,14 @@ static int socket_close(void *arg, curl_socket_t fd)
 {
     struct hx_http_transfers *transfers = arg;
 
-    if (transfers->sockets[fd] != NULL)
-        socket_free(transfers->sockets[fd]);
+    socket_free(socket_find(transfers, fd));
     return close(fd);
 }
 
 static int socket_wanted(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
 {
     struct hx_http_transfers *transfers = arg;
-    struct hx_http_socket *socket =
-        (size_t)fd < transfers->socket_count ? transfers->sockets[fd] : NULL;
+    struct hx_http_socket *socket = socket_find(transfers, fd);
     bool is_resting = what == CURL_POLL_REMOVE;
 
     (void)easy;
@@ -174,8 +174,16 @@ static int timer_wanted(CURLM *multi, long timeout_ms, void *arg)
 void hx_http_transfers_init(struct hx_http_transfers *transfers, struct hx_loop *loop,
                             long idle_connections_max, void (*ended)(void *transfer, CURLcode code))
 {
-    *transfers = (struct hx_http_transfers){.loop = loop, .ended = ended};
+    const uint64_t no_secret[2] = {0}; /* nobody chooses descriptors */
+
+    *transfers = (struct hx_http_transfers){
+        .loop = loop, .ended = ended, .idle_connections_max = idle_connections_max};
+    hx_map_init(&transfers->sockets, no_secret);
     transfers->timer = hx_loop_timer_new(loop, timer_due, transfers);
+}
+
+static void wake(struct hx_http_transfers *transfers)
+{
     transfers->multi = curl_multi_init();
     hx_assert(transfers->multi != NULL);
     MULTI_SET(CURLMOPT_SOCKETFUNCTION, socket_wanted);
@@ -184,20 +192,26 @@ void hx_http_transfers_init(struct hx_http_transfers *transfers, struct hx_loop 
     MULTI_SET(CURLMOPT_TIMERDATA, transfers);
     /* One request a connection: with several, one that is dropped would take the others along. */
     MULTI_SET(CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
-    MULTI_SET(CURLMOPT_MAXCONNECTS, idle_connections_max);
+    MULTI_SET(CURLMOPT_MAXCONNECTS, transfers->idle_connections_max);
+}
+
+void hx_http_transfers_rest(struct hx_http_transfers *transfers)
+{
+    struct hx_map_node *node;
+
+    if (transfers->multi != NULL)
+        (void)curl_multi_cleanup(transfers->multi); /* nothing can be done about what it says */
+    while ((node = hx_map_next(&transfers->sockets, NULL)) != NULL)
+        socket_free(hx_container_of(node, struct hx_http_socket, node));
+    transfers->multi = NULL;
+    hx_loop_timer_clear(transfers->timer);
 }
 
 void hx_http_transfers_fini(struct hx_http_transfers *transfers)
 {
-    if (transfers->multi != NULL)
-        (void)curl_multi_cleanup(transfers->multi); /* nothing can be done about what it says */
-    for (size_t i = 0; i < transfers->socket_count; i++)
-        if (transfers->sockets[i] != NULL)
-            socket_free(transfers->sockets[i]);
-    transfers->sockets = hx_free(transfers->sockets);
-    transfers->socket_count = 0;
+    hx_http_transfers_rest(transfers);
+    hx_map_fini(&transfers->sockets);
     transfers->timer = hx_loop_timer_free(transfers->timer);
-    transfers->multi = NULL;
 }
 
 void hx_http_transfers_prepare(struct hx_http_transfers *transfers, CURL *easy)
@@ -210,6 +224,8 @@ void hx_http_transfers_prepare(struct hx_http_transfers *transfers, CURL *easy)
 
 void hx_http_transfers_add(struct hx_http_transfers *transfers, CURL *easy)
 {
+    if (transfers->multi == NULL)
+        wake(transfers);
     hx_assert(curl_multi_add_handle(transfers->multi, easy) == CURLM_OK);
 }
 

@@ -9,14 +9,15 @@
 #define HX_ADAPTER_HTTP_CLIENT_TRANSFERS_H
 
 #include "adapter/http_client/curl_library.h"
+#include "base/map.h"
 #include "loop/loop.h"
 
 struct hx_http_transfers {
     struct hx_loop *loop;
     struct hx_loop_timer *timer;
-    CURLM *multi;
-    struct hx_http_socket **sockets; /* by descriptor; owned */
-    size_t socket_count;             /* of that table */
+    CURLM *multi;          /* NULL until there is something to do */
+    struct hx_map sockets; /* by descriptor */
+    long idle_connections_max;
     void (*ended)(void *transfer, CURLcode code);
 };
 
@@ -26,6 +27,9 @@ void hx_http_transfers_init(struct hx_http_transfers *transfers, struct hx_loop 
                             void (*ended)(void *transfer, CURLcode code));
 /* Every handle must have been removed. Closes the idle connections. */
 void hx_http_transfers_fini(struct hx_http_transfers *transfers);
+/* Nothing is under way, and nothing will be for a while: closes the idle connections, and gives the
+ * memory back. */
+void hx_http_transfers_rest(struct hx_http_transfers *transfers);
 /* Once, for a new handle: its sockets are opened and closed here. */
 void hx_http_transfers_prepare(struct hx_http_transfers *transfers, CURL *easy);
 /* Never begins it at once: the first byte leaves in a later turn of the loop. */
