@@ -36,6 +36,7 @@ from . import (  # noqa: F401
     self_check,
     serve,
     settings,
+    soak,
     sse_upstream,
     tasks,
     verbs,
