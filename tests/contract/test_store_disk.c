@@ -25,7 +25,7 @@
 
 /* A sanitized program takes samples. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { STRIDE = 13 };
+enum { STRIDE = 41 };
 #else
 enum { STRIDE = 1 };
 #endif
