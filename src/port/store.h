@@ -44,7 +44,8 @@ enum hx_store_kind {
      * hot row of that twin digest in order of creation, at most HX_STORE_TWINS_MAX, the row already
      * given left out. By id: that row. By scan: rows of `scan_state` past `scan_after` (rowid), at
      * most `scan_limit`, with `ret_scan_next`; a page may hold fewer, or none, and still have a
-     * next. */
+     * next: it ends behind the row with which it comes to HX_STORE_SCAN_BYTES, so that rows with
+     * large payloads can be paged through at all. */
     HX_STORE_FIND,
     /* Inserts `record` with its first attempt in one synced commit, provided that no row of the
      * same identity exists in this generation or a newer one (a row that became known under a key
@@ -139,6 +140,7 @@ enum { HX_STORE_TWINS_MAX = 256, HX_STORE_NOTE_MAX = 2048, HX_STORE_INLINE_MAX =
 
 /* In bytes. */
 enum {
+    HX_STORE_SCAN_BYTES = 4 * 1024 * 1024,
     HX_STORE_SESSION_TEXT_MAX = 1024, /* tenant, principal, endpoint, revision: each */
     HX_STORE_INITIALIZE_MAX = 256 * 1024,
     HX_STORE_STREAM_NAME_MAX = 64,

@@ -594,6 +594,38 @@ static void scan_pages_through(void **state)
     }
 }
 
+/* Rows with large arguments would be more than one answer can hold, and a page that always fails
+ * can never be passed: nothing behind it would be listed, settled or put before a person. */
+static void scan_passes_large_rows(void **state)
+{
+    enum { ROWS = 40, EACH = 3 * 1024 * 1024 };
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    char *bytes = hx_new_bytes(EACH);
+    memset(bytes, ' ', EACH);
+    for (unsigned i = 0; i < ROWS; i++) {
+        struct hx_record record = world_record(world, 0, i);
+        record.arguments = hx_span(bytes, EACH);
+        must_insert(store, &record);
+    }
+    int64_t after = 0;
+    unsigned count = 0;
+    do {
+        struct hx_store_request *request = hx_store_request_new(HX_STORE_FIND, NULL);
+        request->scan = true;
+        request->scan_after = after;
+        request->scan_limit = 256;
+        world_run(store, request);
+        assert_result(request, HX_STORE_DONE);
+        assert_true(request->arena.used < HX_STORE_SCAN_BYTES + 2 * EACH);
+        count += request->record_count;
+        after = request->ret_scan_next;
+        free_request(request);
+    } while (after != 0);
+    assert_int_equal(count, ROWS);
+    hx_free(bytes);
+}
+
 static void payload_stands_where_it_fits(void **state)
 {
     struct world *world = *state;
@@ -922,6 +954,7 @@ int main(void)
         BOTH(stale_ones_do_not_hurt_their_neighbours),
         BOTH(a_final_row_stays),
         BOTH(scan_pages_through),
+        BOTH(scan_passes_large_rows),
         BOTH(payload_stands_where_it_fits),
         BOTH(large_arguments_survive),
         BOTH(notes_are_taken),

@@ -160,7 +160,7 @@ static void run_scan(struct hx_memory_store *store, struct hx_store_request *req
     for (size_t i = (size_t)request->scan_after; i < ledger->row_count; i++) {
         if (!is_scanned(request, &ledger->rows[i].record))
             continue;
-        if (left == 0) {
+        if (left == 0 || request->arena.used >= HX_STORE_SCAN_BYTES) {
             request->ret_scan_next = request->records[request->record_count - 1].rowid;
             return;
         }

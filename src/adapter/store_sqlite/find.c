@@ -259,6 +259,10 @@ static int scan(struct hx_ledger *ledger, struct hx_store_request *request)
     bool has_more = count == request->scan_limit || looked == SCAN_LOOK_MAX;
     request->ret_scan_next = has_more ? last : 0;
     for (uint32_t i = 0; i < count; i++) {
+        if (request->arena.used >= HX_STORE_SCAN_BYTES) {
+            request->ret_scan_next = rows[i - 1];
+            break;
+        }
         rc = hx_find_row(ledger, request, rows[i]);
         if (rc < 0)
             return HX_TRACE(rc);
