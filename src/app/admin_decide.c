@@ -185,6 +185,14 @@ void admin_decide(struct admin_ask *ask, const struct hx_id *id)
     begin(ask, &target);
 }
 
+/* They may be kept for long, for a call that never comes. */
+static bool is_name_too_long(const struct hx_record *wanted)
+{
+    enum { NAME_MAX_BYTES = 1024 };
+    return wanted->tenant.len > NAME_MAX_BYTES || wanted->principal.len > NAME_MAX_BYTES ||
+           wanted->server.len > NAME_MAX_BYTES || wanted->tool.len > NAME_MAX_BYTES;
+}
+
 void admin_cancel(struct admin_ask *ask)
 {
     struct hx_record wanted = {
@@ -205,6 +213,8 @@ void admin_cancel(struct admin_ask *ask)
         return;
     }
     const char *flaw = hx_key_flaw(wanted.key);
+    if (is_name_too_long(&wanted))
+        flaw = "Tenant, principal, server and tool may have 1024 bytes each.";
     if (flaw != NULL) {
         refuse(ask, 400, "INVALID", flaw);
         return;

@@ -77,8 +77,8 @@ static bool read_params(struct hx_gateway *gateway, struct hx_listing *listing, 
         else
             listing->limit = (uint32_t)number;
     }
-    if (!hx_span_is_absent(tool))
-        (void)hx_buf_append_span(&listing->tool, tool);
+    if (!hx_span_is_absent(tool) && hx_buf_append_span(&listing->tool, tool) < 0)
+        *ret_flaw = "\"tool\" is longer than the name of a tool can be.";
     return *ret_flaw == NULL;
 }
 
@@ -139,7 +139,8 @@ void hx_listing_found(struct hx_request *request, struct hx_store_request *done)
         if (!is_listed(request, &done->records[i].record))
             continue;
         hx_operations_put(&listing->writer, &done->records[i].record);
-        is_full = ++listing->count == listing->limit;
+        is_full = ++listing->count == listing->limit ||
+                  listing->json.len >= listing->json.len_max / 2; /* else it could not be sent */
         /* The last row of the last page has nothing behind it. */
         if (is_full && (i + 1 < done->record_count || next > 0))
             next = done->records[i].rowid;

@@ -53,12 +53,20 @@ static void answer_as_tool(struct hx_request *request, struct hx_span text, bool
 void hx_operations_answer(struct hx_request *request, struct hx_buf *json)
 {
     struct hx_buf line;
-    if (request->is_own_tool && hx_buf_ok(json)) {
+    if (!hx_buf_ok(json)) {
+        hx_operations_refuse(
+            request, "TOO_LARGE",
+            "This answer would be longer than a message may be here (message_max). "
+            "What is asked about is as it was; repeat the call with its key to "
+            "get its result.");
+        return;
+    }
+    if (request->is_own_tool) {
         answer_as_tool(request, hx_buf_span(json), false);
         return;
     }
     hx_buf_init(&line, json->len + HX_RPC_ID_MAX + 64);
-    if (!hx_buf_ok(json) || hx_rewrite_build_result(&line, request->raw_id, hx_buf_span(json)) < 0)
+    if (hx_rewrite_build_result(&line, request->raw_id, hx_buf_span(json)) < 0)
         hx_buf_reset(&line);
     hx_reply_line(request, &line, NULL);
 }
@@ -252,6 +260,14 @@ static void cancel(struct hx_request *request, struct hx_span params)
         const char *flaw = hx_key_flaw(naming.key);
         if (flaw != NULL) {
             hx_operations_refuse(request, "KEY_INVALID", flaw);
+            return;
+        }
+        /* It may be written down for long, so it is bounded as the name in a call is. */
+        if (hx_tool_called(session->options.server, naming.tool) == NULL) {
+            hx_operations_refuse(request, "INVALID",
+                                 "This tool is not one that the server lists, and its name is too "
+                                 "long, or too many others have been named. A call of it would be "
+                                 "refused, so there is nothing to cancel.");
             return;
         }
         wanted = named(session, naming.tool, naming.key);

@@ -156,6 +156,43 @@ def listed(t, w):
         t.equal(ann.denied("list", **wrong)["code"], -32602, f"{wrong}")
 
 
+@verbs("nothing_is_too_long_to_be_answered")
+def long_answers(t, w):
+    """A list that would be longer than one message ends its page early; one operation that is, is
+    refused in words. Neither is left without an answer."""
+    keys = [f"{n:03}-" + "k" * 200 + f"-{n}" for n in range(1, 41)]
+    client = w.client({"tools": {"charge": {"runs": [[{"text": "r" * 100000}]]}}})
+    for n, key in enumerate(keys):
+        client.result(client.call(args={"n": n}, key=key))
+    client.close_stdin()
+    client.wait_eof()
+    fresh = RawClient(t, client.argv[:2] + ["--message-max", "8KiB"] + client.argv[2:], env=t.env)
+    fresh.initialize()
+    line = Line(fresh, False)
+    told, cursor = [], None
+    for _ in range(len(keys)):
+        page = line.ask("list", state="succeeded", limit=200, **({"cursor": cursor} if cursor else {}))
+        told += [one["key"] for one in page["operations"]]
+        cursor = page.get("nextCursor")
+        if cursor is None:
+            break
+    t.equal(told, keys, "all pages")
+    error = line.denied("get", key=keys[0], tool="charge")
+    t.equal(error["data"]["code"], "TOO_LARGE", f"one that is too long: {error}")
+    error = line.denied("list", tool="t" * 5000)
+    t.equal(error["data"]["code"], "INVALID", f"a name that no tool has: {error}")
+
+
+@verbs("cancel_leaves_no_long_names_behind")
+def cancel_long(t, w):
+    """What a cancel writes down is bounded as what a call writes down is."""
+    line = Line(w.client(QUICK), False)
+    line.call(args={"n": 1}, key=KEY + "50")
+    error = line.denied("cancel", key=KEY + "51", tool="t" * 2000)
+    t.equal(error["data"]["code"], "INVALID", f"told: {error}")
+    t.equal(len(t.operations()), 1, "rows")
+
+
 @verbs("strangers_cancel_and_acknowledge_nothing")
 def strangers(t, w):
     """By id a stranger sees what he would see for an absent one; by key he has a conflict, as with
