@@ -62,7 +62,7 @@ static size_t hand_out(char *into, size_t size, size_t count, void *arg)
     return len;
 }
 
-/* Nobody reads it; a receiver that does not end it is cut off. */
+/* Nobody reads it; what is too long is cut off. */
 static size_t take_bytes(char *bytes, size_t size, size_t count, void *arg)
 {
     struct parcel *parcel = arg;
@@ -82,10 +82,11 @@ static void parcel_free(struct parcel *parcel)
     hx_free(parcel);
 }
 
-/* Not one byte left on a connection that had been dead: once more on a fresh one. */
+/* Not one byte was handed out on a kept connection, which was dead: once more on a fresh one. What
+ * failed on a fresh one is for the next try, and not before its time. */
 static bool begin_again(struct parcel *parcel)
 {
-    if (parcel->handed_out > 0 || parcel->was_retried)
+    if (parcel->handed_out > 0 || parcel->was_retried || !parcel->is_begun)
         return false;
     parcel->was_retried = true;
     parcel->is_begun = false;
@@ -116,7 +117,9 @@ static void ended(void *arg, CURLcode code)
     hx_assert(curl_easy_getinfo(parcel->easy, CURLINFO_RETRY_AFTER, &retry_after_s) == CURLE_OK);
     if (code != CURLE_OK && status == 0 && begin_again(parcel))
         return;
-    report->is_delivered = code == CURLE_OK && status >= 200 && status < 300;
+    /* He has said that he has it, whatever else he had to say. */
+    bool is_cut_off = code == CURLE_WRITE_ERROR && parcel->reply_size > REPLY_MAX;
+    report->is_delivered = (code == CURLE_OK || is_cut_off) && status >= 200 && status < 300;
     if (retry_after_s > 0 && !report->is_delivered)
         report->retry_after_ms = retry_after_s < HX_COURIER_WAIT_MAX_S
                                      ? (int64_t)retry_after_s * 1000

@@ -59,7 +59,7 @@ class Receiver:
     """`answer(delivery, n)` gives a status, or (status, headers), or None for: never answer."""
 
     def __init__(self, t, answer=lambda delivery, n: 204, port=0):
-        self.t, self.answer, self.deliveries = t, answer, []
+        self.t, self.answer, self.deliveries, self.reply = t, answer, [], b""
         self.lock, self.let_go = threading.Lock(), threading.Event()
         self.secret_file = t.path("secret")
         with open(self.secret_file, "w", encoding="utf-8") as file:
@@ -98,8 +98,9 @@ class Receiver:
         handler.send_response(status)
         for name, value in headers.items():
             handler.send_header(name, value)
-        handler.send_header("Content-Length", "0")
+        handler.send_header("Content-Length", str(len(self.reply)))
         handler.end_headers()
+        handler.wfile.write(self.reply)
 
     def taken(self):
         """The events that were answered with 2xx, each once, in the order in which they were."""
@@ -355,6 +356,41 @@ def retry_after(t, w):
     receiver.wait_taken(2)
     pause = receiver.deliveries[1].at - receiver.deliveries[0].at
     t.true(1.95 <= pause < 10, f"two seconds, not {pause:.2f}")
+
+
+@outbox("a_long_reply_is_a_reply")
+def long_reply(t, w):
+    """2xx is what counts; a page of words behind it is not read, and costs no second delivery."""
+    receiver = Receiver(t, lambda delivery, n: 200)
+    receiver.reply = b"w" * (1 << 20)
+    client = w.client(QUICK, *receiver.options())
+    client.result(client.call(key="key-1"))
+    t.wait(lambda: receiver.deliveries and waiting(t)["pending"] == 0, "it to be delivered")
+    t.equal(len(receiver.deliveries), 1, "deliveries")
+
+
+@outbox("one_try_is_one_connection")
+def one_connection(t, w):
+    """Who cannot be spoken to is left alone until the next try."""
+    place = socket.create_server(("127.0.0.1", 0))
+    place.settimeout(60)
+    came = []
+
+    def refuse():
+        while True:
+            try:
+                place.accept()[0].close()
+            except OSError:
+                return
+            came.append(time.monotonic())
+
+    threading.Thread(target=refuse, daemon=True).start()
+    t.at_end(place.close)
+    url = f"https://127.0.0.1:{place.getsockname()[1]}/"
+    client = w.client(QUICK, "--outbox-url", url, "--outbox-wait", "1h")
+    client.result(client.call(key="key-1"))
+    t.wait(lambda: any(one["tries"] for one in waiting(t)["events"]), "the first try")
+    t.equal(len(came), 1, "connections")
 
 
 @outbox("a_slow_receiver_slows_no_call")
