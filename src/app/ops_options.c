@@ -68,7 +68,7 @@ static const struct option_row rows[OPTION_COUNT] = {
     [OPTION_SINCE] = {"--since", "TIME", ON(LIST) | ON(EXPORT),
                       "only calls that came since: 2026-11-29T03:00:00Z, or 2h for two hours ago"},
     [OPTION_LIMIT] = {"--limit", "N", ON(LIST) | ON(OUTBOX),
-                      "at most so many, the newest; 0 = all [50]"},
+                      "at most so many, the newest, of events the oldest; 0 = all [50]"},
     [OPTION_ARGUMENTS] = {"--arguments", NULL, ON(SHOW),
                           "arguments and result too when the output is no terminal"},
     [OPTION_WITHOUT_PAYLOAD] = {"--without-payload", NULL, ON(SHOW) | ON(EXPORT),
