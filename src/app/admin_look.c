@@ -183,7 +183,7 @@ static void one_found(void *context, const struct hx_store_request *found)
                      "Its row is damaged; see hapax ops verify.");
     } else {
         hx_json_writer_init(&writer, &ask->json);
-        put_one(&writer, ask, row, !ask->is_forced);
+        put_one(&writer, ask, row, !ask->is_without_payload);
         admin_answer(ask->admin, ask->exchange, 200, &ask->json);
     }
     admin_ask_free(ask);
@@ -194,7 +194,7 @@ void admin_show(struct hx_admin *admin, uint64_t exchange, const char *who, cons
 {
     struct admin_ask *ask = admin_ask_new(admin, exchange, who);
     struct hx_store_request *find = hx_store_request_new(HX_STORE_FIND, NULL);
-    ask->is_forced = hx_span_eq_cstr(query_value(&ask->arena, query, "payload"), "no");
+    ask->is_without_payload = hx_span_eq_cstr(query_value(&ask->arena, query, "payload"), "no");
     find->find_id = true;
     find->record.id = *id;
     (void)hx_gateway_look(admin->options.gateway, find, one_found, ask);

@@ -38,6 +38,8 @@ struct admin_ask {
     bool is_forced;
     struct hx_id effect_key; /* evidence: looked for among what is open */
 
+    bool is_without_payload; /* one operation */
+
     /* A list. */
     struct hx_buf json;
     struct hx_json_writer writer;
@@ -69,7 +71,7 @@ void admin_list(struct hx_admin *admin, uint64_t exchange, const char *who, stru
 void admin_show(struct hx_admin *admin, uint64_t exchange, const char *who, const struct hx_id *id,
                 struct hx_span query);
 
-/* admin_decide.c: POST. `body` is what admin->tape was read from. */
+/* admin_decide.c: POST, of the object that admin->tape holds. Each answers and ends the ask. */
 void admin_decide(struct admin_ask *ask, const struct hx_id *id);
 void admin_cancel(struct admin_ask *ask);
 void admin_evidence(struct admin_ask *ask);
