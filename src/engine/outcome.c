@@ -189,9 +189,9 @@ void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event)
     if (route == NULL)
         return;
     struct hx_route_end end = hx_route_take(route);
-    bool is_about_it =
-        end.kind == HX_ROUTE_PROBE || end.kind == HX_ROUTE_QUERY ||
-        (end.kind == HX_ROUTE_TASK && end.work != NULL && end.work->task.is_status_asked);
+    bool is_about_it = end.kind == HX_ROUTE_PROBE || end.kind == HX_ROUTE_QUERY ||
+                       (end.kind == HX_ROUTE_TASK && end.work != NULL &&
+                        !hx_task_is_outcome(end.work, event->has_error));
     if (is_about_it && end.work != NULL) {
         /* It answers a question about the call, and is no answer of the call's. */
         hx_route_lost(&end, HX_REASON_UNREADABLE_REPLY, false);

@@ -215,9 +215,14 @@ static void take_outcome(struct hx_work *work, const struct hx_rpc_msg *msg, str
     hx_ladder_over(work);
 }
 
+bool hx_task_is_outcome(const struct hx_work *work, bool is_error)
+{
+    return !work->task.is_status_asked && (!is_error || work->task.has_failed);
+}
+
 static void take_result(struct hx_work *work, const struct hx_rpc_msg *msg, struct hx_buf *line)
 {
-    if (msg->kind == HX_RPC_RESULT || work->task.has_failed) {
+    if (hx_task_is_outcome(work, msg->kind == HX_RPC_ERROR)) {
         take_outcome(work, msg, line);
     } else if (work->task.has_ended) {
         lose(work); /* it is over, and what came of it is not to be had any more */

@@ -172,6 +172,8 @@ bool hx_task_accepted(struct hx_work *work, struct hx_link *link, struct hx_span
 void hx_task_kept(struct hx_work *work);
 void hx_task_answered(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line);
 void hx_task_due(struct hx_work *work);
+/* Is what answers the question in hand the tool's own word? */
+bool hx_task_is_outcome(const struct hx_work *work, bool is_error);
 void hx_task_forget(struct hx_work *work);
 /* False: there is none. */
 bool hx_task_cancel(struct hx_work *work);

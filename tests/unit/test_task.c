@@ -419,6 +419,25 @@ static void test_a_task_that_cannot_be_followed_is_unknown(void **state)
     }
 }
 
+/* Nor is an error that is too long to hold. */
+static void test_a_long_error_is_about_the_question(void **state)
+{
+    struct world world;
+    char id[24];
+    (void)state;
+    world_init(&world);
+    accepted(&world);
+    snprintf(id, sizeof id, "%u", (unsigned)world.tag);
+    from_server(&world, HX_PEER_OVERSIZE, world.tag, id)->has_error = true;
+    turn(&world);
+    asks(&world, "\"method\":\"tasks/get\""); /* the ladder looks for it */
+    answers(&world, "\"result\":" TASK("completed"));
+    answers(&world, "\"result\":{\"content\":[],\"n\":1}");
+    hears(&world, "\"n\":1");
+    assert_int_equal(world.calls, 1);
+    world_fini(&world);
+}
+
 /* It was accepted: that a question about it is refused does not make it undone. */
 static void test_a_refused_question_proves_nothing(void **state)
 {
@@ -486,6 +505,7 @@ int main(void)
         cmocka_unit_test(test_the_result_is_the_outcome),
         cmocka_unit_test(test_an_error_is_the_outcome_of_a_failed_task_only),
         cmocka_unit_test(test_a_task_that_cannot_be_followed_is_unknown),
+        cmocka_unit_test(test_a_long_error_is_about_the_question),
         cmocka_unit_test(test_a_refused_question_proves_nothing),
         cmocka_unit_test(test_the_next_process_goes_on),
         cmocka_unit_test(test_a_task_is_asked_for_where_it_must_be),
