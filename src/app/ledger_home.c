@@ -28,7 +28,7 @@ int hx_ledger_home_find(struct hx_ledger_home *home, const struct hx_settings *s
     home->event_keep_ms = settings->outbox_retention;
     if (settings->ledger != NULL)
         snprintf(home->ops_options, sizeof(home->ops_options), "--ledger %s", settings->ledger);
-    return hx_ledger_path(settings, home->path, home->transport_dir, complaint);
+    return hx_ledger_path(settings, HX_LEDGER_OF_OURS, home->path, home->transport_dir, complaint);
 }
 
 static void open_store(struct hx_ledger_home *home, const char *command, int64_t session_idle_ms)

@@ -8,15 +8,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int hx_ledger_path(const struct hx_settings *settings, char *ret_path, char *ret_transport_dir,
-                   struct hx_complaint *complaint)
+int hx_ledger_path(const struct hx_settings *settings, enum hx_ledger_place place, char *ret_path,
+                   char *ret_transport_dir, struct hx_complaint *complaint)
 {
     /* Room for the names of the files that stand beside the database. */
     enum { SUFFIX_MAX = 128 };
     char directory[HX_LEDGER_PATH_MAX - SUFFIX_MAX];
     int len;
     struct stat info;
-    if (settings->ledger != NULL && stat(settings->ledger, &info) == 0 && S_ISREG(info.st_mode)) {
+    if (place == HX_LEDGER_ANYWHERE && settings->ledger != NULL &&
+        stat(settings->ledger, &info) == 0 && S_ISREG(info.st_mode)) {
         len = snprintf(directory, sizeof(directory), "%s", settings->ledger);
         if (len < 0 || (size_t)len >= sizeof(directory))
             return hx_complain(complaint, "the ledger's path is too long");

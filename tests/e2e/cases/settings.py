@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Settings of `hapax run` that change what a call means, each seen from outside. Names: more_..."""
 
-import subprocess
 import threading
 
 from kit import processes
@@ -76,16 +75,11 @@ def successor(t, w):
         t.true(t.effects()[1]["receipt"] in str(result), f"the successor's result: {result}")
 
 
-@more("resolving_tool_is_not_promised_yet")
-def resolving_tool(t, w):
-    """No tool of ours is listed unasked; the option for one that is not built is refused."""
+@more("no_tool_of_ours_is_listed_unasked")
+def own_tools(t, w):
     client = w.client({"tools": {"charge": {}}})
     tools = client.result(client.request("tools/list"))["tools"]
     t.true(not any(tool["name"].startswith("hapax_") for tool in tools), f"tools: {tools}")
-    argv = [t.surroundings.hapax, "run", "--let-caller-decide", "--", "true"]
-    told = subprocess.run(argv, capture_output=True, timeout=20, stdin=subprocess.DEVNULL)
-    t.equal(told.returncode, 2, f"exit status: {told.stderr!r}")
-    t.true(b"hapax_resolve" in told.stderr, f"the message: {told.stderr!r}")
 
 
 @more("ignored_arguments_do_not_matter")
