@@ -11,8 +11,8 @@
 
 #define HX_LEDGER_PATH_MAX 4096
 
-/* Programs that use libhapax keep their ledger in a file of their own. `hapax ops` reads those too; a
- * gateway makes none of such a file. */
+/* Programs that use libhapax keep their ledger in a file of their own. `hapax ops` reads those too;
+ * a gateway makes none of such a file. */
 enum hx_ledger_place { HX_LEDGER_OF_OURS, HX_LEDGER_ANYWHERE };
 
 /* Writes the path of the database file and that of the directory for transports, each of

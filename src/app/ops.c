@@ -120,7 +120,8 @@ static int find_path(struct hx_ops *ops)
         rc = hx_settings_set(&settings, HX_SPAN_LIT("ledger"),
                              ledger_directory(ops->options.ledger), &complaint);
     if (rc == 0)
-        rc = hx_ledger_path(&settings, HX_LEDGER_ANYWHERE, ops->path, ops->transport_dir, &complaint);
+        rc = hx_ledger_path(&settings, HX_LEDGER_ANYWHERE, ops->path, ops->transport_dir,
+                            &complaint);
     hx_settings_fini(&settings);
     return rc == 0 ? 0 : hx_ops_fail(ops, HX_EXIT_USAGE, "%s", complaint.text);
 }
