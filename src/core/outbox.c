@@ -14,18 +14,19 @@ static const char *const place_names[HX_OUTBOX_PLACE_COUNT] = {
     [HX_OUTBOX_DROPPED] = "dropped",
 };
 
-/* Every state has a row in the table, or the second array is too short. */
+/* Every state has a row in the table, or the number of rows is another. */
 static const enum hx_outbox_kind kinds_of_states[HX_OP_STATE_COUNT] = {
 #define HX_OUTBOX_ENTERS(STATE, KIND, doc) [HX_OP_##STATE] = HX_OUTBOX_##KIND,
 #define HX_OUTBOX_SILENT(STATE, doc) [HX_OP_##STATE] = HX_OUTBOX_NOTHING,
 #include "core/outbox.def"
 };
-static const char rows_of_states[] = {
-#define HX_OUTBOX_ENTERS(STATE, KIND, doc) 1,
-#define HX_OUTBOX_SILENT(STATE, doc) 1,
+enum {
+    ROWS_OF_STATES = 0
+#define HX_OUTBOX_ENTERS(STATE, KIND, doc) +1
+#define HX_OUTBOX_SILENT(STATE, doc) +1
 #include "core/outbox.def"
 };
-_Static_assert(sizeof(rows_of_states) == HX_OP_STATE_COUNT, "a state is not in outbox.def");
+_Static_assert(ROWS_OF_STATES == HX_OP_STATE_COUNT, "a state is not in outbox.def");
 
 const char *hx_outbox_kind_name(enum hx_outbox_kind kind)
 {
