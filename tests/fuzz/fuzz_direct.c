@@ -121,7 +121,9 @@ static void take_events(struct outcome *outcome, unsigned *ends, unsigned *fates
         if (event->tag == TAG && is_end(event)) {
             (*ends)++;
             hx_hasher_begin(world.hasher);
-            hx_hasher_add(world.hasher, hx_buf_span(&event->line));
+            /* What is quoted of anything else is a sample for people: as much as was held then. */
+            if (event->is_answer)
+                hx_hasher_add(world.hasher, hx_buf_span(&event->line));
             hx_hasher_add(world.hasher, hx_buf_span(&event->challenge));
             *outcome = (struct outcome){event->type, event->loss, event->status,
                                         hx_hasher_end(world.hasher)};

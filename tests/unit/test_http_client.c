@@ -172,8 +172,9 @@ static void test_an_idle_client_rests(void **state)
         http_fixture_expect_answer(&fixture, id, NULL);
     before = mallinfo2().uordblks;
     http_fixture_run_ms(&fixture, 300);
-    /* Twenty exchanges with a handle of the library each. */
-    assert_true(before - mallinfo2().uordblks > (size_t)20 * 4096);
+    /* Twenty exchanges with a handle of the library each. A sanitizer's allocator counts nothing. */
+    if (before > 0)
+        assert_true(before - mallinfo2().uordblks > (size_t)20 * 4096);
     http_fixture_call(&fixture, 21, NULL);
     http_fixture_expect_answer(&fixture, 21, NULL);
     assert_int_equal(http_fixture_counters(&fixture).reconnects, 0);
