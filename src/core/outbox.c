@@ -26,7 +26,7 @@ enum {
 #define HX_OUTBOX_SILENT(STATE, doc) +1
 #include "core/outbox.def"
 };
-_Static_assert(ROWS_OF_STATES == HX_OP_STATE_COUNT, "a state is not in outbox.def");
+_Static_assert((int)ROWS_OF_STATES == (int)HX_OP_STATE_COUNT, "a state is not in outbox.def");
 
 const char *hx_outbox_kind_name(enum hx_outbox_kind kind)
 {

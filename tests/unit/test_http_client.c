@@ -172,7 +172,8 @@ static void test_an_idle_client_rests(void **state)
         http_fixture_expect_answer(&fixture, id, NULL);
     before = mallinfo2().uordblks;
     http_fixture_run_ms(&fixture, 300);
-    /* Twenty exchanges with a handle of the library each. A sanitizer's allocator counts nothing. */
+    /* Twenty exchanges with a handle of the library each. A sanitizer's allocator counts nothing.
+     */
     if (before > 0)
         assert_true(before - mallinfo2().uordblks > (size_t)20 * 4096);
     http_fixture_call(&fixture, 21, NULL);

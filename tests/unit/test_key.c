@@ -103,11 +103,30 @@ static void age_is_judged_against_the_clock_and_the_low_water_mark(void **state)
     }
 }
 
+/* Each part must be where it belongs. */
+static void what_we_hand_out_is_known_by_its_parts(void **state)
+{
+    static const char *const others[] = {
+        "hxk-",
+        "key-0190a0a0-0000-7000-8000-000000000001-00112233445566778899aabbccddeeff",
+        "hxk-0190a0a0-0000-7000-8000-000000000001_00112233445566778899aabbccddeeff",
+        "hxk-0190a0a0-0000-7000-8000-00000000000x-00112233445566778899aabbccddeeff",
+    };
+    struct hx_key_issued parts;
+    (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_false(hx_key_issued(hx_span_cstr(others[i]), &parts));
+    assert_true(
+        hx_key_issued(HX_SPAN_LIT("hxk-0190a0a0-0000-7000-8000-000000000001-00ff"), &parts));
+    assert_int_equal(parts.tag.len, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(key_syntax),
         cmocka_unit_test(time_is_the_older_of_the_two),
+        cmocka_unit_test(what_we_hand_out_is_known_by_its_parts),
         cmocka_unit_test(age_is_judged_against_the_clock_and_the_low_water_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,6 +164,20 @@ static void what_the_receiver_asks_for_is_kept_within_a_day(void **state)
     assert_true(hx_outbox_wait_ms(20, INT64_MAX / 2, INT64_MAX, -1, 1234567) > 0);
 }
 
+/* A flag that was up already, and one that falls, are no news. */
+static void a_flag_is_told_when_it_rises(void **state)
+{
+    struct hx_record low = {.state = HX_OP_UNKNOWN};
+    struct hx_record high = {
+        .state = HX_OP_UNKNOWN, .needs_human = true, .is_superseded = true, .is_disputed = true};
+    struct hx_outbox_view before = hx_outbox_view_of(&low), after = hx_outbox_view_of(&high);
+    enum hx_outbox_kind kinds[HX_OUTBOX_KINDS_MAX];
+    (void)state;
+    assert_int_equal(hx_outbox_kinds(&before, &after, kinds), 3);
+    assert_int_equal(hx_outbox_kinds(&after, &after, kinds), 0);
+    assert_int_equal(hx_outbox_kinds(&after, &before, kinds), 0);
+}
+
 static void it_is_parked_after_twenty_tries(void **state)
 {
     (void)state;
@@ -181,6 +195,7 @@ int main(void)
         cmocka_unit_test(every_kind_can_arise_and_has_a_name_of_its_own),
         cmocka_unit_test(waits_double_up_to_a_bound_and_are_spread),
         cmocka_unit_test(what_the_receiver_asks_for_is_kept_within_a_day),
+        cmocka_unit_test(a_flag_is_told_when_it_rises),
         cmocka_unit_test(it_is_parked_after_twenty_tries),
     };
     return cmocka_run_group_tests_name("outbox", tests, NULL, NULL);
