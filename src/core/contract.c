@@ -106,6 +106,15 @@ static int64_t field_get(const struct hx_contract *contract, const struct field 
     return 0;
 }
 
+bool hx_contract_eq(const struct hx_contract *a, const struct hx_contract *b)
+{
+    for (size_t i = 0; i < COUNT_OF(fields); i++) {
+        if (field_get(a, &fields[i]) != field_get(b, &fields[i]))
+            return false;
+    }
+    return true;
+}
+
 static void field_set(struct hx_contract *contract, const struct field *field, int64_t value)
 {
     char *at = (char *)contract + field->offset;

@@ -72,6 +72,8 @@ struct hx_contract hx_contract_default(void);
 void hx_contract_format(const struct hx_contract *contract, struct hx_buf *ret_text);
 struct hx_contract hx_contract_parse(struct hx_span text);
 
+bool hx_contract_eq(const struct hx_contract *a, const struct hx_contract *b);
+
 const char *hx_tool_class_name(enum hx_tool_class tool_class);
 const char *hx_repeat_name(enum hx_repeat repeat);
 /* False when `text` names none. */

@@ -84,6 +84,20 @@ static void every_field_comes_back(void **state)
     assert_true(back.retries_after_proof);
 }
 
+static void equal_contracts_are_equal_in_their_members(void **state)
+{
+    struct hx_contract one, other;
+    (void)state;
+    one = hx_contract_default();
+    other = through_text(&one);
+    assert_true(hx_contract_eq(&one, &other));
+    other.row_retention_ms++;
+    assert_false(hx_contract_eq(&one, &other));
+    other = one;
+    other.tool_class = HX_CLASS_KEYED;
+    assert_false(hx_contract_eq(&one, &other));
+}
+
 static void what_is_not_understood_takes_the_default(void **state)
 {
     (void)state;
@@ -124,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_documentation),
         cmocka_unit_test(every_field_comes_back),
+        cmocka_unit_test(equal_contracts_are_equal_in_their_members),
         cmocka_unit_test(what_is_not_understood_takes_the_default),
         cmocka_unit_test(names_are_read_back),
     };

@@ -242,10 +242,9 @@ enum { CONTRACT_LEN_MAX = 4096 };
 int hx_ledger_contract_number(struct hx_ledger *ledger, const struct hx_contract *contract,
                               int64_t *ret_number)
 {
-    /* Comparing the bytes may miss by padding, which costs one look-up by text. */
     for (unsigned i = 0; i < HX_LEDGER_CONTRACTS_CACHED; i++) {
         if (ledger->contract_cache[i].number != 0 &&
-            memcmp(&ledger->contract_cache[i].contract, contract, sizeof(*contract)) == 0) {
+            hx_contract_eq(&ledger->contract_cache[i].contract, contract)) {
             *ret_number = ledger->contract_cache[i].number;
             return 0;
         }
