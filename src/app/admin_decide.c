@@ -32,11 +32,13 @@ static bool is_so(enum hx_event_type decision, const struct hx_record *record)
     case HX_EV_DENY:
         return record->state == HX_OP_CANCELLED && record->reason == HX_REASON_DENIED;
     case HX_EV_RESOLVE_HAPPENED:
-    case HX_EV_EVIDENCE:
         return record->state == HX_OP_SUCCEEDED;
+    case HX_EV_EVIDENCE:
+        return record->state == HX_OP_SUCCEEDED || record->is_disputed;
     case HX_EV_RESOLVE_ABSENT:
-    case HX_EV_ABSENCE_PROVED:
         return record->state == HX_OP_FAILED;
+    case HX_EV_ABSENCE_PROVED:
+        return record->state == HX_OP_FAILED || record->state == HX_OP_CANCELLED;
     case HX_EV_RESOLVE_AGAIN:
         return record->is_superseded;
     default:
@@ -233,12 +235,28 @@ void admin_cancel(struct admin_ask *ask)
 
 static void rows_found(void *context, const struct hx_store_request *found);
 
-/* Effect keys have no index: only what has not ended is looked through, and that is little. */
+/* Effect keys have no index: rows are looked through in pages. First those that have not ended
+ * (ABSENT), which are few and are what most evidence is about; then, since what ends meanwhile must
+ * not be missed, those that evidence may contradict or confirm. */
+static enum hx_op_state state_after(enum hx_op_state state)
+{
+    switch (state) {
+    case HX_OP_ABSENT:
+        return HX_OP_FAILED;
+    case HX_OP_FAILED:
+        return HX_OP_CANCELLED;
+    case HX_OP_CANCELLED:
+        return HX_OP_SUCCEEDED;
+    default:
+        return HX_OP_STATE_COUNT;
+    }
+}
+
 static void look_for_key(struct admin_ask *ask, int64_t after)
 {
     struct hx_store_request *find = hx_store_request_new(HX_STORE_FIND, NULL);
     find->scan = true;
-    find->scan_state = HX_OP_ABSENT;
+    find->scan_state = ask->state;
     find->scan_after = after;
     find->scan_limit = ROWS_AT_ONCE;
     (void)hx_gateway_look(ask->admin->options.gateway, find, rows_found, ask);
@@ -259,11 +277,13 @@ static void rows_found(void *context, const struct hx_store_request *found)
             return;
         }
     }
-    if (found->ret_scan_next > 0)
+    if (found->ret_scan_next == 0)
+        ask->state = state_after(ask->state);
+    if (ask->state != HX_OP_STATE_COUNT)
         look_for_key(ask, found->ret_scan_next);
     else
         refuse(ask, 404, "NOT_FOUND",
-               "No operation that has not ended has this effect key. It may have ended already.");
+               "No operation has this effect key; what became of an expired one is not known.");
 }
 
 void admin_evidence(struct admin_ask *ask)
@@ -285,5 +305,6 @@ void admin_evidence(struct admin_ask *ask)
     if (happened && !read_result(ask, HX_SPAN_LIT("\"It is known from elsewhere that this call "
                                                   "happened. Its own result was lost.\"")))
         return;
+    ask->state = HX_OP_ABSENT;
     look_for_key(ask, 0);
 }

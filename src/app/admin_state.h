@@ -36,14 +36,15 @@ struct admin_ask {
     struct hx_outcome outcome;
     struct hx_span words;
     bool is_forced;
-    struct hx_id effect_key; /* evidence: looked for among what is open */
+    struct hx_id effect_key; /* evidence: looked for among the rows of `state` */
+
+    enum hx_op_state state; /* of the rows that are read; ABSENT: all that have not ended */
 
     bool is_without_payload; /* one operation */
 
     /* A list. */
     struct hx_buf json;
     struct hx_json_writer writer;
-    enum hx_op_state state;
     struct hx_span tool;
     struct hx_span server;
     uint32_t limit;

@@ -134,19 +134,20 @@ static bool show_one(void *context, const struct hx_store_event *event)
     return true;
 }
 
-static unsigned places_of(const struct hx_ops_options *options)
-{
-    if (options->is_parked)
-        return IN(PARKED);
-    unsigned open = IN(PENDING) | IN(PARKED);
-    return options->is_all ? open | IN(DELIVERED) | IN(DROPPED) : open;
-}
-
+/* What waits comes first, the oldest at the top; the limit must not hide it behind what is over, of
+ * which the newest is shown. */
 static int list_events(struct hx_ops *ops, struct list *list)
 {
-    int64_t limit = ops->options.limit;
-    return hx_inspect_events(ops->inspect, places_of(&ops->options), NULL,
-                             limit > 0 && limit < UINT32_MAX ? (uint32_t)limit : 0, show_one, list);
+    const struct hx_ops_options *options = &ops->options;
+    bool has_limit = options->limit > 0 && options->limit < UINT32_MAX;
+    uint32_t limit = has_limit ? (uint32_t)options->limit : 0;
+    unsigned open = options->is_parked ? IN(PARKED) : IN(PENDING) | IN(PARKED);
+    int rc = hx_inspect_events(ops->inspect, open, NULL, false, limit, show_one, list);
+    if (rc < 0 || !options->is_all || options->is_parked || (has_limit && list->count >= limit))
+        return HX_TRACE(rc);
+    return HX_TRACE(hx_inspect_events(ops->inspect, IN(DELIVERED) | IN(DROPPED), NULL, true,
+                                      has_limit ? limit - (uint32_t)list->count : 0, show_one,
+                                      list));
 }
 
 static int list_table(struct hx_ops *ops, const struct hx_inspect_outbox *outbox)
@@ -211,7 +212,7 @@ static bool print_short(void *context, const struct hx_store_event *event)
 int hx_ops_print_events(struct hx_ops *ops, const struct hx_id *op)
 {
     struct list list = {.ops = ops};
-    return HX_TRACE(hx_inspect_events(ops->inspect, EVERY_PLACE, op, 0, print_short, &list));
+    return HX_TRACE(hx_inspect_events(ops->inspect, EVERY_PLACE, op, false, 0, print_short, &list));
 }
 
 int hx_ops_put_events(struct hx_ops *ops, const struct hx_id *op, struct hx_json_writer *writer)
@@ -219,7 +220,7 @@ int hx_ops_put_events(struct hx_ops *ops, const struct hx_id *op, struct hx_json
     struct list list = {.ops = ops, .writer = writer};
     hx_json_put_name(writer, "events");
     hx_json_open_array(writer);
-    int rc = hx_inspect_events(ops->inspect, EVERY_PLACE, op, 0, show_one, &list);
+    int rc = hx_inspect_events(ops->inspect, EVERY_PLACE, op, false, 0, show_one, &list);
     hx_json_close_array(writer);
     return HX_TRACE(rc);
 }

@@ -2,7 +2,10 @@
 /*
  * The settings of the outbox: those that contradict each other, and what is worth a warning.
  */
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "app/config.h"
 #include "app/number.h"
@@ -43,12 +46,15 @@ int hx_settings_check_outbox(const struct hx_settings *settings, struct hx_compl
 
 bool hx_settings_is_outbox_in_clear(const struct hx_settings *settings)
 {
-    static const char *const here[] = {"127.", "localhost", "[::1]"};
     const char *url = settings->outbox_url;
+    char host[64]; /* longer than any name of this machine */
+    struct in_addr four;
     if (url == NULL || strncmp(url, "http://", 7) != 0)
         return false;
-    for (size_t i = 0; i < sizeof(here) / sizeof(here[0]); i++)
-        if (strncmp(url + 7, here[i], strlen(here[i])) == 0)
-            return false;
-    return true;
+    bool is_bracketed = url[7] == '[';
+    size_t len = is_bracketed ? strcspn(url + 7, "]") + 1 : strcspn(url + 7, ":/?#");
+    snprintf(host, sizeof(host), "%.*s", (int)(len < sizeof(host) ? len : 0), url + 7);
+    bool is_here = strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 ||
+                   (inet_pton(AF_INET, host, &four) == 1 && ntohl(four.s_addr) >> 24 == 127);
+    return !is_here;
 }

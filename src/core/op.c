@@ -307,7 +307,8 @@ void hx_step_evidence(struct hx_step *step)
         hx_step_do(step, HX_DO_ALARM);
         return;
     case HX_OP_SUCCEEDED:
-        if (op->durable.outcome.is_reconstructed ||
+        /* Words of our own making never contradict a result: both say that it happened. */
+        if (op->durable.outcome.is_reconstructed || outcome->is_reconstructed ||
             hx_digest_eq(&op->durable.outcome.digest, &outcome->digest))
             return;
         break;

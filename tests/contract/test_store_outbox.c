@@ -463,7 +463,7 @@ static bool count_one(void *context, const struct hx_store_event *event)
 static unsigned count_in(struct hx_inspect *inspect, unsigned places)
 {
     unsigned count = 0;
-    assert_int_equal(hx_inspect_events(inspect, places, NULL, 0, count_one, &count), 0);
+    assert_int_equal(hx_inspect_events(inspect, places, NULL, false, 0, count_one, &count), 0);
     return count;
 }
 

@@ -309,6 +309,35 @@ static void evidence_settles_what_is_unknown(void **state)
     assert_int_equal(verdict.found->record.state, HX_OP_SUCCEEDED);
 }
 
+/* A result that people made up never contradicts the tool's own: both say that it happened. What is
+ * contradicted stands, and is disputed once. */
+static void evidence_against_what_has_ended(void **state)
+{
+    (void)state;
+    static const enum hx_op_state ends[] = {HX_OP_SUCCEEDED, HX_OP_FAILED};
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        struct hx_record record = unknown_record();
+        bool has_happened = ends[i] == HX_OP_SUCCEEDED;
+        record.state = ends[i];
+        record.reason = has_happened ? HX_REASON_ANSWERED : HX_REASON_RESOLVED_BY_PERSON;
+        record.attempt.state = has_happened ? HX_ATTEMPT_CONFIRMED : HX_ATTEMPT_REFUSED;
+        if (has_happened)
+            record.outcome = kit_outcome("{\"content\":[2]}");
+        insert(&record);
+        struct hx_decision decision = {.type = HX_EV_EVIDENCE,
+                                       .outcome = kit_outcome("{\"content\":[]}")};
+        decision.outcome.is_reconstructed = true;
+        assert_int_equal(decide(decision), 0);
+        assert_int_equal(verdict.answer, has_happened ? HX_ANSWER_NOT_APPLIED : HX_ANSWER_DONE);
+        assert_int_equal(verdict.found->record.is_disputed, !has_happened);
+        assert_int_equal(verdict.found->record.state, ends[i]);
+        assert_int_equal(decide(decision), 0);
+        assert_int_equal(verdict.answer, HX_ANSWER_NOT_APPLIED);
+        tear_down(state);
+        set_up(state);
+    }
+}
+
 static void evidence_waits_for_whoever_runs_it(void **state)
 {
     (void)state;
@@ -578,6 +607,7 @@ int main(void)
         TEST(a_cancel_from_the_gap_of_a_copy_is_in_doubt),
         TEST(a_cancel_of_a_key_too_old_promises_nothing),
         TEST(evidence_settles_what_is_unknown),
+        TEST(evidence_against_what_has_ended),
         TEST(evidence_waits_for_whoever_runs_it),
         TEST(strangers_see_nothing),
         TEST(a_cancel_by_key_finds_the_call),

@@ -121,9 +121,9 @@ struct hx_inspect_outbox {
 int hx_inspect_outbox(struct hx_inspect *inspect,
                       struct hx_inspect_outbox *ret_outbox) HX_MUST_CHECK;
 /* Events whose place is in `places` (bits 1 << enum hx_outbox_place), and, unless `op` is NULL, of
- * that operation; oldest first, at most `limit` (0 = all). Until `visit` returns false. */
+ * that operation; at most `limit` (0 = all). Until `visit` returns false. */
 int hx_inspect_events(struct hx_inspect *inspect, unsigned places, const struct hx_id *op,
-                      uint32_t limit,
+                      bool is_newest_first, uint32_t limit,
                       bool (*visit)(void *context, const struct hx_store_event *event),
                       void *context) HX_MUST_CHECK;
 /* By a whole id or the last 6 or more digits of one. 1 and the event; 0 none; 2 when it fits

@@ -90,18 +90,19 @@ static int visit_page(struct hx_inspect *inspect, sqlite3_stmt *stmt, int64_t *a
 }
 
 int hx_inspect_events(struct hx_inspect *inspect, unsigned places, const struct hx_id *op,
-                      uint32_t limit,
+                      bool is_newest_first, uint32_t limit,
                       bool (*visit)(void *context, const struct hx_store_event *event),
                       void *context)
 {
     char sql[512];
     uint32_t left = limit > 0 ? limit : UINT32_MAX;
-    int64_t after = 0;
+    int64_t after = is_newest_first ? INT64_MAX : 0;
     /* The index of what is not over yet is the small one. */
     bool is_open_only = (places & ~((1U << HX_OUTBOX_PENDING) | (1U << HX_OUTBOX_PARKED))) == 0;
     snprintf(sql, sizeof(sql),
-             COLUMNS "WHERE number > ?1 AND (1 << place) & %u%s%s ORDER BY number LIMIT ?3", places,
-             is_open_only ? " AND place < 2" : "", op != NULL ? " AND op = ?2" : "");
+             COLUMNS "WHERE number %s ?1 AND (1 << place) & %u%s%s ORDER BY number %s LIMIT ?3",
+             is_newest_first ? "<" : ">", places, is_open_only ? " AND place < 2" : "",
+             op != NULL ? " AND op = ?2" : "", is_newest_first ? "DESC" : "ASC");
     sqlite3_stmt *stmt = hx_inspect_prepare(inspect, sql);
     if (stmt == NULL)
         return HX_E_STORE;

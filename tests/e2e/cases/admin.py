@@ -281,6 +281,11 @@ def cancels(t, w):
     t.equal((told["is_applied"], told["answer"]), (True, "DONE"), f"before its call: {told}")
     t.equal(code(client.call(args={"n": 2}, key=KEY + "51").result()), "CANCELLED", "the call")
     t.equal(api.post("/v1/cancel", {**name, "key": KEY + "51"})["answer"], "CANCELLED", "again")
+    for n, member in enumerate(name):  # no name may fill the ledger
+        body = {**name, "key": f"{KEY}52-{n}"}
+        told = api.post("/v1/cancel", {**body, member: "x" * 1025}, 400)
+        t.true("1024" in told["sentence"], f"{member}: {told}")
+        t.true(api.post("/v1/cancel", {**body, member: "x" * 1024})["is_applied"], member)
     t.equal(len(t.effects()), 1, "effects")
 
 
@@ -309,7 +314,10 @@ def evidence(t, w):
     )
     result = client.call(args={"n": 1}, key=KEY + "60").result()
     t.equal(result["content"][0]["text"], "receipt 77", f"what the caller gets: {result}")
-    api.post("/v1/evidence", {"effect_key": key, "happened": True}, 404)
+    for happened, status in ((True, 200), (False, 409)):
+        told = api.post("/v1/evidence", {"effect_key": key, "happened": happened}, status)
+        t.equal(told["is_applied"], False, f"so already, or against a result: {told}")
+        t.equal(told["operation"]["is_disputed"], False, f"nobody is alarmed: {told}")
     _, out, _ = t.ops("show", ident, "--ledger", t.ledger)
     t.true(b"admin ann" in out and b"webhook" in out, f"the history: {out.decode()}")
     t.equal(len(t.effects()), 1, "effects")
@@ -324,6 +332,30 @@ def absence(t, w):
     body = {"effect_key": effect_key(t), "happened": False}
     t.wait(lambda: api.ask("POST", "/v1/evidence", body)[0] == 200, "absence to be provable")
     t.equal(code(client.call(args={"n": 1}, key=KEY + "70").result()), "FAILED", "the call")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@admin("evidence_against_what_has_ended_is_kept")
+def contradicted(t, w):
+    """A failed or cancelled operation of which the tool's side says that it happened: the record
+    stands, is disputed, and its history says who and why."""
+    rule = "charge: class=keyed effect_key=/ref"
+    script = {"tools": {"charge": {"runs": [[{"exit": 1}]]}}}
+    _, client, api = served(t, script, "--tool", rule)
+    ident = assert_unknown(t, client.call(args={"n": 1}, key=KEY + "90").result(), "lost")["id"]
+    body = {"effect_key": effect_key(t), "happened": True, "note": "webhook 9"}
+    api.post(f"/v1/operations/{ident}/decision", {"decision": "absent", "force": True})
+    t.equal(api.post("/v1/evidence", {**body, "happened": False})["is_applied"], False, "it agrees")
+    told = api.post("/v1/evidence", body)
+    t.true(told["is_applied"] and "disputed" in told["sentence"], f"told: {told}")
+    for again in range(2):
+        op = told["operation"]
+        t.equal((op["execution"], op["is_disputed"]), ("failed", True), f"the record: {told}")
+        told = api.post("/v1/evidence", body)
+        t.equal(told["is_applied"], False, f"posted again: {told}")
+    t.equal(code(client.call(args={"n": 1}, key=KEY + "90").result()), "FAILED", "the call")
+    _, out, _ = t.ops("show", ident, "--ledger", t.ledger)
+    t.true(b"DISPUTED" in out and b"admin ann" in out and b"webhook 9" in out, out.decode())
     t.equal(len(t.effects()), 1, "effects")
 
 

@@ -286,11 +286,15 @@ def serves(t, w):
 @outbox("a_careless_one_is_warned_of")
 def careless(t, w):
     config = t.path("hapax.yaml")
-    with open(config, "w", encoding="utf-8") as file:
-        file.write("outbox_url: http://hooks.example/x\nupstreams:\n  a: {command: cat}\n")
-    status, _, err = t.hapax("check", "--config", config)
-    t.equal(status, 0, "exit status of check")
-    t.true(b"in the clear" in err and b"not signed" in err, f"warnings: {err}")
+    here = ("127.0.0.1:9", "127.9.9.9", "localhost", "LOCALHOST:80", "[::1]:80")
+    elsewhere = ("hooks.example", "localhost.hooks.example", "127.0.0.1.hooks.example", "[::2]")
+    for host in (*here, *elsewhere):
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(f'outbox_url: "http://{host}/x"\nupstreams:\n  a: {{command: cat}}\n')
+        status, _, err = t.hapax("check", "--config", config)
+        t.equal(status, 0, f"exit status of check: {err}")
+        t.equal(b"in the clear" in err, host in elsewhere, f"{host}: {err}")
+        t.true(b"not signed" in err, f"warnings: {err}")
     status, _, err = t.hapax("run", *("--ledger", t.ledger), "--outbox-url", "http://127.0.0.1:1/",
                              "--outbox-secret-file", t.path("none"), "--", "cat")  # fmt: skip
     t.true(status != 0 and b"no secret file" in err, f"{status}: {err}")
@@ -460,6 +464,22 @@ def parked(t, w):
     ops(t, "outbox", "--again", taken[0].id, status=1)
     everything = json.loads(ops(t, "outbox", "--all", "--json")[0])["events"]
     t.equal({one["place"] for one in everything}, {"delivered"}, "places")
+
+
+@outbox("what_waits_is_not_hidden_by_what_is_over")
+def limited(t, w):
+    is_down = threading.Event()
+    receiver = Receiver(t, lambda delivery, n: 500 if is_down.is_set() else 204)
+    client = w.client(QUICK, *receiver.options())
+    client.result(client.call(args={"n": 1}, key="key-1"))
+    receiver.wait_taken(1)
+    t.wait(lambda: waiting(t)["pending"] == 0, "it to be noted as delivered")
+    is_down.set()
+    client.result(client.call(args={"n": 2}, key="key-2"))
+    t.wait(lambda: waiting(t)["pending"] == 1, "the one that waits")
+    for limit, places in ((1, ["pending"]), (2, ["pending", "delivered"])):
+        listed = json.loads(ops(t, "outbox", "--all", "--limit", str(limit), "--json")[0])["events"]
+        t.equal([one["place"] for one in listed], places, f"with --limit {limit}")
 
 
 @outbox("what_is_dropped_lets_the_next_one_go")
