@@ -222,14 +222,22 @@ static int write_tool_error(struct hx_buf *line, const struct hx_call *call, str
     return hx_buf_append_char(line, '}');
 }
 
+bool hx_outcome_is_message_text(struct hx_gateway *gateway, struct hx_span bytes)
+{
+    return memchr(bytes.ptr, '\n', bytes.len) == NULL &&
+           hx_json_read(&gateway->rewrite.tape, bytes, &gateway->part_limits) == 0;
+}
+
 /* The tool's own outcome, byte for byte but for what the contract adds. */
 static int write_outcome(struct hx_buf *line, struct hx_call *call, const struct hx_record *record)
 {
     struct hx_gateway *gateway = call->gateway;
     const struct hx_outcome *outcome = &record->outcome;
-    if (outcome->kind == HX_OUTCOME_ERROR)
-        return write_tool_error(line, call, outcome->bytes);
     struct hx_buf operation, note;
+    if (outcome->kind == HX_OUTCOME_ERROR)
+        return hx_outcome_is_message_text(gateway, outcome->bytes)
+                   ? write_tool_error(line, call, outcome->bytes)
+                   : HX_E_SYNTAX;
     hx_buf_init(&operation, 4096);
     hx_buf_init(&note, 256);
     write_operation(&operation, call, HX_ANSWER_OUTCOME, record);
@@ -239,10 +247,14 @@ static int write_outcome(struct hx_buf *line, struct hx_call *call, const struct
         .operation = hx_buf_span(&operation),
         .note = note.len > 0 ? hx_buf_span(&note) : HX_SPAN_NONE,
     };
-    int rc = hx_rewrite_result_build(&gateway->rewrite, outcome->bytes, &change, line);
+    int rc = memchr(outcome->bytes.ptr, '\n', outcome->bytes.len) == NULL
+                 ? hx_rewrite_result_build(&gateway->rewrite, outcome->bytes, &change, line)
+                 : HX_E_SYNTAX;
     if (rc == HX_REWRITE_NO_PLACE || rc == HX_REWRITE_BAD_TEXT) {
         /* A result that is no object has no place for us; the caller gets it as it is. */
-        rc = hx_rewrite_build_result(line, call->request->raw_id, outcome->bytes);
+        rc = hx_outcome_is_message_text(gateway, outcome->bytes)
+                 ? hx_rewrite_build_result(line, call->request->raw_id, outcome->bytes)
+                 : HX_E_SYNTAX;
     }
     hx_buf_fini(&operation);
     hx_buf_fini(&note);

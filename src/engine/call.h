@@ -119,6 +119,10 @@ void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx
 void hx_call_refuse(struct hx_call *call, enum hx_answer answer, const char *detail);
 /* The JSON-RPC code under which an answer of ours goes. */
 int64_t hx_answer_code(enum hx_answer answer);
+
+/* Whether stored bytes can stand in a message: JSON without a line end. What a tool answered is; a
+ * program of libhapax may have finished with anything. */
+bool hx_outcome_is_message_text(struct hx_gateway *gateway, struct hx_span bytes);
 /* Passes a raw JSON-RPC error on as the answer. */
 void hx_call_answer_error(struct hx_call *call, struct hx_span error);
 

@@ -117,8 +117,9 @@ static void put_operation(struct hx_json_writer *writer, const struct hx_record 
     }
 }
 
-static void write_one(struct hx_buf *out, const struct hx_record *record, struct hx_span payload,
-                      const char *verdict, const char *sentence)
+static void write_one(struct hx_gateway *gateway, struct hx_buf *out,
+                      const struct hx_record *record, struct hx_span payload, const char *verdict,
+                      const char *sentence)
 {
     struct hx_json_writer writer;
     const struct hx_outcome *outcome = &record->outcome;
@@ -134,7 +135,10 @@ static void write_one(struct hx_buf *out, const struct hx_record *record, struct
     put_operation(&writer, record);
     if (record->state == HX_OP_SUCCEEDED && !hx_span_is_absent(bytes)) {
         hx_json_put_name(&writer, outcome->kind == HX_OUTCOME_ERROR ? "error" : "result");
-        hx_json_put_raw(&writer, bytes);
+        if (hx_outcome_is_message_text(gateway, bytes))
+            hx_json_put_raw(&writer, bytes);
+        else
+            hx_json_put_string(&writer, bytes);
     }
     hx_json_close_object(&writer);
     hx_json_close_object(&writer);
@@ -145,7 +149,7 @@ static void answer_one(struct hx_request *request, const struct hx_record *recor
 {
     struct hx_buf json;
     hx_buf_init(&json, request->session->gateway->options.message_max + (size_t)64 * 1024);
-    write_one(&json, record, payload, NULL, NULL);
+    write_one(request->session->gateway, &json, record, payload, NULL, NULL);
     hx_operations_answer(request, &json);
     hx_buf_fini(&json);
 }
@@ -234,7 +238,7 @@ static void cancelled(void *context, const struct hx_verdict *verdict)
         struct hx_record plain = *record;
         plain.outcome.bytes = HX_SPAN_NONE; /* it asked for no result */
         hx_buf_init(&json, (size_t)64 * 1024);
-        write_one(&json, &plain, HX_SPAN_NONE,
+        write_one(request->session->gateway, &json, &plain, HX_SPAN_NONE,
                   verdict->answer == HX_ANSWER_DONE ? hx_answer_name(HX_ANSWER_CANCELLED)
                                                     : hx_answer_name(verdict->answer),
                   words.data);

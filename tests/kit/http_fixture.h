@@ -40,6 +40,8 @@ void http_fixture_greet(struct http_fixture *fixture, const char *version);
 struct hx_peer_event *http_fixture_end_of(struct http_fixture *fixture, uint64_t tag);
 /* The same, compared. `line` is a part of what it must hold, or NULL. */
 void http_fixture_expect_answer(struct http_fixture *fixture, uint64_t tag, const char *line);
+/* For a call lost through another connection than its POST: its status may have come or not. */
+#define HTTP_FIXTURE_ANY_STATUS (-1)
 void http_fixture_expect_lost(struct http_fixture *fixture, uint64_t tag, enum hx_peer_loss loss,
                               int status);
 void http_fixture_expect_rejected(struct http_fixture *fixture, uint64_t tag, int status);

@@ -65,10 +65,11 @@ class Ledger:
             raise Failure(self.error)
         return code
 
-    def claim(self, tool, key, arguments):
+    def claim(self, tool, key, arguments, principal=None):
         request, call = Request(), ctypes.c_void_p()
         self.library.hapax_request_init(ctypes.byref(request))
         request.tool, request.key = tool.encode(), key.encode()
+        request.principal = principal and principal.encode()
         request.arguments, request.arguments_size = arguments, len(arguments)
         verdict = self.check(self.library.hapax_claim(
             self.handle, None, ctypes.byref(request), ctypes.byref(call), ctypes.byref(self.error)))

@@ -307,6 +307,25 @@ static void a_contradiction_leaves_the_answer_as_it_was(void **state)
     assert_int_equal(answered(HX_DO_ANSWER_CALLER), HX_ANSWER_OUTCOME);
 }
 
+/* A person says that it happened, and the tool's own result says so too. */
+static void words_of_our_own_making_contradict_no_result(void **state)
+{
+    (void)state;
+    for (int is_first = 0; is_first < 2; is_first++) {
+        begin_sent(HX_CLASS_OPAQUE);
+        step(HX_EV_REPLY);
+        step(HX_EV_STORED);
+        op.durable.outcome.is_reconstructed = is_first;
+        struct hx_event late = event_of(HX_EV_EVIDENCE);
+        late.outcome = kit_outcome("another");
+        late.outcome.is_reconstructed = !is_first;
+        give(late);
+        assert_false(did(HX_DO_ALARM));
+        assert_int_equal(op.phase, HX_PHASE_IDLE);
+        assert_false(op.durable.is_disputed);
+    }
+}
+
 /* What came of it is known, whatever an earlier attempt may have done: nobody is told "unknown". */
 static void ledger_errors_make_no_success_unknown(void **state)
 {
@@ -718,6 +737,7 @@ int main(void)
         cmocka_unit_test(evidence_about_a_superseded_operation_alarms),
         cmocka_unit_test(done_again_it_wants_an_approval_of_its_own),
         cmocka_unit_test(a_contradiction_leaves_the_answer_as_it_was),
+        cmocka_unit_test(words_of_our_own_making_contradict_no_result),
         cmocka_unit_test(ledger_errors_make_no_success_unknown),
         cmocka_unit_test(key_of_a_restored_copy_may_be_done_again_by_a_person_only),
         cmocka_unit_test(successor_from_a_gap_is_unknown),

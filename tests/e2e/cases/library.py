@@ -21,6 +21,9 @@ import time
 from kit import processes
 from kit.harness import Failure, Skip, test
 
+from .serve import QUICK
+from .way import Way, code
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "lib"))
 import from_python  # noqa: E402
 
@@ -337,13 +340,18 @@ def people_see_and_settle_what_the_library_keeps(t):
     t.equal(len(t.lines("bank")), 1, "what the bank was told")
 
 
-@test("library", needs_hapax=True)
-def an_outcome_that_is_no_json_is_exported_as_a_text(t):
-    """The library keeps any bytes; a line of the export stays JSON."""
+def own_ledger(t, path, server):
+    """A ledger of the library's, opened by this process."""
     server_path(t)
     build = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(t.surroundings.hapax))))
     library = ctypes.CDLL(os.path.join(build, "src", "lib", "libhapax.so"))
-    ledger = from_python.Ledger(library, t.path("own.db"), "reports")
+    return from_python.Ledger(library, path, server)
+
+
+@test("library", needs_hapax=True)
+def an_outcome_that_is_no_json_is_exported_as_a_text(t):
+    """The library keeps any bytes; a line of the export stays JSON."""
+    ledger = own_ledger(t, t.path("own.db"), "reports")
     verdict, call = ledger.claim("report", "report-1", b"{}")
     t.equal(verdict, from_python.RUN, "the verdict")
     call.finish(b'no "JSON"\n\xff')
@@ -353,3 +361,30 @@ def an_outcome_that_is_no_json_is_exported_as_a_text(t):
     t.equal(status, 0, f"exit status of ops export ({err!r})")
     row = json.loads(out)
     t.equal(row["outcome"]["value"], 'no "JSON"\n\ufffd', "the outcome")
+
+
+@test("library", needs_hapax=True)
+def an_outcome_that_is_no_json_breaks_no_message(t):
+    """A gateway before a server of the same name, on the library's ledger, tells each outcome in one
+    line of JSON: as it is when it is one, as a text to who asks for it when it is not.
+    """
+    values = (b'{"content":[]}', b"two\nlines", b"no JSON", b'{"a":\n1}')
+    os.mkdir(t.ledger, 0o700)
+    ledger = own_ledger(t, os.path.join(t.ledger, "ledger.db"), "e2e")
+    for n, value in enumerate(values):
+        verdict, call = ledger.claim("charge", f"call-{n}", b'{"n":1}', str(os.getuid()))
+        t.equal(verdict, from_python.RUN, "the verdict")
+        call.finish(value)
+        call.free()
+    ledger.close()
+    client = Way(t, "hapax").client(QUICK)
+    for n, value in enumerate(values):
+        asked = {"key": f"call-{n}", "tool": "charge"}
+        told = client.result(client.request("hapax/operations/get", asked))["operation"]
+        t.equal(told["result"], {"content": []} if n == 0 else value.decode(), "the outcome by key")
+        again = client.result(client.call("charge", {"n": 1}, key=f"call-{n}"))
+        if n == 0:
+            t.equal(again["content"], [], f"the outcome to the repeat: {again}")
+        else:
+            t.equal(code(again), "RESULT_UNAVAILABLE", f"the outcome to the repeat: {again}")
+    t.equal(t.effects(), [], "effects")
