@@ -24,7 +24,7 @@ int hx_cmd_serve(int argc, char **argv)
     } else {
         for (const struct hx_config_warning *at = config.warnings; at; at = at->next)
             fprintf(stderr, "hapax serve: %s.\n", at->text);
-        status = hx_serve(&config);
+        status = hx_serve(&config, argc, argv);
     }
     hx_config_fini(&config);
     return status;

@@ -190,6 +190,8 @@ void hx_help_serve(FILE *out)
         "      what the file names, at another address\n"
         "  hapax check --connect && hapax serve\n"
         "      look before you leap; 'hapax check' explains the file and asks the servers\n"
+        "  hapax check && kill -HUP PID\n"
+        "      take a changed file without a restart; calls under way end where they began\n"
         "\n"
         "Who may call\n"
         "  Without tokens everybody who reaches the address is the user who runs Hapax. So the\n"

@@ -13,71 +13,11 @@
 #include "app/announce.h"
 #include "app/commands.h"
 #include "app/log.h"
-#include "app/rules.h"
 #include "app/serve_state.h"
 #include "base/alloc.h"
 #include "base/fault.h"
 
-enum { IDLE_LOOK_MS = 15 * 1000, DRAIN_MS = 30 * 1000, RULES_ARENA_MAX = 64 << 20 };
-
-/* ---- what the engine asks of a server ---- */
-
-static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *ret_rules)
-{
-    struct served *served = context;
-    hx_rules_for_tool(&served->upstream->settings, &served->arena, tool, ret_rules);
-}
-
-static bool is_predecessor_draining(void *context)
-{
-    (void)context; /* one process serves; an older one has its own sessions */
-    return false;
-}
-
-static void relay(void *context, struct hx_span text)
-{
-    const struct served *served = context;
-    fprintf(stderr, "[%s] %.*s\n", served->upstream->name, HX_SPAN_FMT(text));
-}
-
-static struct hx_upstream *make_upstream(void *context)
-{
-    struct served *served = context;
-    return hx_upstream_make(served->serve->loop, &served->serve->upstream_inbox, &served->place);
-}
-
-static void free_upstream(void *context, struct hx_upstream *upstream)
-{
-    const struct served *served = context;
-    hx_upstream_release(&served->place, upstream);
-}
-
-static void add_server(struct serve *serve, struct served *served,
-                       const struct hx_config_upstream *upstream)
-{
-    struct hx_server_options options =
-        hx_upstream_server_options(&upstream->settings, upstream->name);
-    served->serve = serve;
-    served->upstream = upstream;
-    hx_arena_init(&served->arena, RULES_ARENA_MAX);
-    served->place = (struct hx_upstream_place){
-        .command = upstream->command,
-        .env = upstream->env,
-        .cwd = upstream->cwd,
-        .url = upstream->url,
-        .headers = upstream->headers,
-        .transport_dir = serve->home.has_ledger ? serve->home.transport_dir : NULL,
-        .settings = &upstream->settings,
-    };
-    options.is_remote = upstream->url != NULL;
-    options.rules_for = rules_for;
-    options.is_predecessor_draining = is_predecessor_draining;
-    options.relay = relay;
-    options.make_upstream = make_upstream;
-    options.free_upstream = free_upstream;
-    options.context = served;
-    served->server = hx_server_new(serve->gateway, &options);
-}
+enum { IDLE_LOOK_MS = 15 * 1000, DRAIN_MS = 30 * 1000, RENEW_LOOK_MS = 200 };
 
 /* What holds for all of them must hold for the most demanding one. */
 static size_t message_max(const struct hx_config *config)
@@ -129,10 +69,6 @@ static void make_gateway(struct serve *serve)
         .courier = serve->courier,
     };
     serve->gateway = hx_gateway_new(&options, &ports);
-    serve->served = hx_new_bytes(config->upstream_count * sizeof(*serve->served));
-    memset(serve->served, 0, config->upstream_count * sizeof(*serve->served));
-    for (size_t i = 0; i < config->upstream_count; i++)
-        add_server(serve, &serve->served[i], &config->upstreams[i]);
 }
 
 /* ---- where clients come ---- */
@@ -218,6 +154,23 @@ static void on_signal(void *arg, int number)
     hx_loop_timer_set(serve->drain_timer, DRAIN_MS);
 }
 
+static void on_renew_look(void *arg)
+{
+    struct serve *serve = arg;
+    if (serve_renew_sessions(serve))
+        hx_loop_timer_set(serve->renew_timer, RENEW_LOOK_MS);
+}
+
+static void on_hup(void *arg, int number)
+{
+    struct serve *serve = arg;
+    (void)number;
+    if (serve->is_draining)
+        return;
+    serve_reload(serve);
+    on_renew_look(serve);
+}
+
 static void on_idle_look(void *arg)
 {
     struct serve *serve = arg;
@@ -266,19 +219,33 @@ static void release(struct serve *serve)
     hx_announce_close(serve->courier);
     hx_http_front_free(serve->front);
     hx_http_server_free(serve->web);
-    for (size_t i = 0; serve->served != NULL && i < serve->config->upstream_count; i++)
-        hx_arena_fini(&serve->served[i].arena);
-    hx_free(serve->served);
     hx_free(serve->origins);
     hx_free(serve->hosts);
     serve_sessions_fini(serve);
+    serve_free_upstreams(serve);
     hx_loop_signal_free(serve->term_watch);
     hx_loop_signal_free(serve->int_watch);
+    hx_loop_signal_free(serve->hup_watch);
     hx_loop_timer_free(serve->idle_timer);
     hx_loop_timer_free(serve->drain_timer);
+    hx_loop_timer_free(serve->renew_timer);
     hx_ledger_home_close(&serve->home);
     hx_loop_free(serve->loop);
     hx_log_close();
+}
+
+/* A terminal that hangs up means "end"; elsewhere the signal means "read your configuration". */
+static void watch_signals(struct serve *serve)
+{
+    bool has_terminal = isatty(STDIN_FILENO) == 1;
+    serve->term_watch = hx_loop_signal_new(serve->loop, SIGTERM, on_signal, serve);
+    serve->int_watch = hx_loop_signal_new(serve->loop, SIGINT, on_signal, serve);
+    serve->hup_watch =
+        hx_loop_signal_new(serve->loop, SIGHUP, has_terminal ? on_signal : on_hup, serve);
+    serve->idle_timer = hx_loop_timer_new(serve->loop, on_idle_look, serve);
+    serve->drain_timer = hx_loop_timer_new(serve->loop, on_drain_due, serve);
+    serve->renew_timer = hx_loop_timer_new(serve->loop, on_renew_look, serve);
+    hx_loop_timer_set(serve->idle_timer, IDLE_LOOK_MS);
 }
 
 static int serve_until_done(struct serve *serve)
@@ -290,6 +257,7 @@ static int serve_until_done(struct serve *serve)
         return HX_EXIT_FAILED;
     }
     make_gateway(serve);
+    serve_take_config(serve, serve->source);
     if (open_web(serve) != 0) {
         fprintf(stderr, "hapax serve: %s.\n", hx_fault_last()->text);
         return HX_EXIT_FAILED;
@@ -303,11 +271,7 @@ static int serve_until_done(struct serve *serve)
         fprintf(stderr, "hapax serve: admin_listen: %s.\n", hx_fault_last()->text);
         return HX_EXIT_FAILED;
     }
-    serve->term_watch = hx_loop_signal_new(serve->loop, SIGTERM, on_signal, serve);
-    serve->int_watch = hx_loop_signal_new(serve->loop, SIGINT, on_signal, serve);
-    serve->idle_timer = hx_loop_timer_new(serve->loop, on_idle_look, serve);
-    serve->drain_timer = hx_loop_timer_new(serve->loop, on_drain_due, serve);
-    hx_loop_timer_set(serve->idle_timer, IDLE_LOOK_MS);
+    watch_signals(serve);
     for (size_t i = 0; i < config->upstream_count; i++)
         fprintf(stderr, "hapax serve: /mcp/%s is %s\n", config->upstreams[i].name,
                 config->upstreams[i].url ? config->upstreams[i].url
@@ -316,12 +280,17 @@ static int serve_until_done(struct serve *serve)
     return HX_EXIT_DONE;
 }
 
-int hx_serve(const struct hx_config *config)
+int hx_serve(const struct hx_config *config, int argc, char **argv)
 {
     static struct serve serve; /* this process's, for its life */
+    static struct serve_config first;
     struct hx_complaint complaint;
     struct hx_log_options log = hx_settings_log_options(&config->global);
+    first = (struct serve_config){.config = config, .users = 2}; /* one for whom we borrow it of */
     serve.config = config;
+    serve.source = &first;
+    serve.argc = argc;
+    serve.argv = argv;
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     hx_clock_os_init(&serve.clock);
@@ -330,6 +299,8 @@ int hx_serve(const struct hx_config *config)
     hx_list_init(&serve.front_inbox);
     hx_list_init(&serve.web_inbox);
     hx_list_init(&serve.merge_inbox);
+    hx_list_init(&serve.all_served);
+    hx_list_init(&serve.holders);
     serve_sessions_init(&serve);
     snprintf(serve.principal, sizeof(serve.principal), "%lu", (unsigned long)getuid());
     if (hx_ledger_home_find(&serve.home, &config->global, &complaint) != 0) {

@@ -12,7 +12,8 @@
 
 #include "app/config.h"
 
-/* Returns the exit status. Borrows `config` until then. */
-int hx_serve(const struct hx_config *config);
+/* Returns the exit status. Borrows everything until then; the words are those that `config` was
+ * made of, for reading it again. */
+int hx_serve(const struct hx_config *config, int argc, char **argv);
 
 #endif

@@ -27,6 +27,7 @@ static void session_free(struct serve *serve, struct serve_session *session)
 {
     hx_map_remove(&serve->sessions, &session->node);
     hx_free(session->legs);
+    hx_free(session->servers);
     hx_free(session);
 }
 
@@ -41,16 +42,11 @@ void serve_sessions_fini(struct serve *serve)
     hx_map_fini(&serve->sessions);
 }
 
-bool serve_is_merged(const struct serve *serve, uint32_t endpoint)
-{
-    return endpoint == serve->config->upstream_count;
-}
-
 /* What the ledger calls it. No server can be called so. */
 static struct hx_span endpoint_name(const struct serve *serve, uint32_t endpoint)
 {
-    return serve_is_merged(serve, endpoint) ? HX_SPAN_LIT("/")
-                                            : hx_span_cstr(serve->served[endpoint].upstream->name);
+    return endpoint == SERVE_MERGED ? HX_SPAN_LIT("/")
+                                    : hx_span_cstr(serve->endpoints[endpoint].name);
 }
 
 /* Whose calls go over one connection. */
@@ -95,11 +91,15 @@ static struct hx_session *begin_leg(struct serve *serve, struct served *served,
     return session;
 }
 
+/* Takes `servers`. */
 static struct serve_session *remember(struct serve *serve, struct hx_downstream *downstream,
+                                      const struct serve_holder *holder, struct served **servers,
                                       size_t leg_count)
 {
     struct serve_session *known = hx_new(struct serve_session);
     known->downstream = downstream;
+    known->holder = holder;
+    known->servers = servers;
     known->leg_count = leg_count;
     known->legs = hx_new_bytes(leg_count * sizeof(struct hx_session *));
     hx_map_insert(&serve->sessions, &known->node, key_of(&known->downstream));
@@ -129,26 +129,36 @@ static struct hx_merge_options merge_options(struct serve *serve)
     return options;
 }
 
+/* The servers that he may use; the caller frees the array. */
+static struct served **servers_for(const struct serve *serve, const struct serve_holder *holder,
+                                   size_t *ret_count)
+{
+    size_t all = serve->config->upstream_count;
+    struct served **servers = hx_new_bytes(all * sizeof(struct served *));
+    *ret_count = 0;
+    for (size_t i = 0; i < all; i++) {
+        if (serve_may_use(holder, serve->served[i]->upstream))
+            servers[(*ret_count)++] = serve->served[i];
+    }
+    return servers;
+}
+
 /* All servers that the caller may use, under the prefixes of their names. */
 static void begin_merged(struct serve *serve, struct hx_downstream *downstream,
                          const struct hx_http_front_event *event,
                          const struct hx_store_session *kept)
 {
-    const struct hx_config *config = serve->config;
     const struct hx_merge_options options = merge_options(serve);
-    struct hx_merge_leg_options *legs = hx_new_bytes(config->upstream_count * sizeof(*legs));
-    struct served **servers = hx_new_bytes(config->upstream_count * sizeof(struct served *));
-    size_t count = 0;
-    for (size_t i = 0; i < config->upstream_count; i++) {
-        const struct hx_config_upstream *upstream = &config->upstreams[i];
-        if (!serve_may_use(&event->caller, upstream))
-            continue;
-        servers[count] = &serve->served[i];
-        legs[count++] = (struct hx_merge_leg_options){.name = hx_span_cstr(upstream->name),
-                                                      .prefix = hx_span_cstr(upstream->prefix)};
-    }
+    size_t count;
+    struct served **servers = servers_for(serve, event->caller.context, &count);
+    struct hx_merge_leg_options *legs = hx_new_bytes((count + 1) * sizeof(*legs));
+    for (size_t i = 0; i < count; i++)
+        legs[i] =
+            (struct hx_merge_leg_options){.name = hx_span_cstr(servers[i]->upstream->name),
+                                          .prefix = hx_span_cstr(servers[i]->upstream->prefix)};
     struct hx_merge *merge = hx_merge_new(&options, downstream, legs, count);
-    struct serve_session *known = remember(serve, downstream, count);
+    struct serve_session *known =
+        remember(serve, downstream, event->caller.context, servers, count);
     known->merge = merge;
     for (size_t i = 0; i < count; i++) {
         struct hx_downstream *leg = hx_merge_leg(merge, i);
@@ -159,23 +169,26 @@ static void begin_merged(struct serve *serve, struct hx_downstream *downstream,
     if (kept != NULL)
         hx_merge_resume(merge, kept->revision);
     hx_free(legs);
-    hx_free(servers);
 }
 
 /* `kept` is what the ledger has of it; NULL for a new one. */
 static void begin(struct serve *serve, struct hx_downstream *downstream,
                   const struct hx_http_front_event *event, const struct hx_store_session *kept)
 {
-    if (serve_is_merged(serve, event->endpoint)) {
+    if (event->endpoint == SERVE_MERGED) {
         begin_merged(serve, downstream, event, kept);
         return;
     }
-    struct served *served = &serve->served[event->endpoint];
-    struct hx_session *session = begin_leg(serve, served, downstream, event, kept);
-    if (session == NULL)
+    struct served *served = serve->endpoints[event->endpoint].served;
+    struct hx_session *session =
+        served != NULL ? begin_leg(serve, served, downstream, event, kept) : NULL;
+    if (session == NULL) {
         hx_http_front_forget(serve->front, downstream, true);
-    else
-        remember(serve, downstream, 1)->legs[0] = session;
+        return;
+    }
+    struct served **servers = hx_new_bytes(sizeof(struct served *));
+    servers[0] = served;
+    remember(serve, downstream, event->caller.context, servers, 1)->legs[0] = session;
 }
 
 /* A session that is looked for, until the ledger has answered. */
@@ -193,11 +206,13 @@ static void on_found(void *context, uint64_t ticket, enum hx_store_result result
     bool is_his = found != NULL && hx_span_eq(found->tenant, event->caller.tenant) &&
                   hx_span_eq(found->principal, event->caller.principal) &&
                   hx_span_eq(found->endpoint, endpoint_name(serve, event->endpoint));
+    bool is_served =
+        event->endpoint == SERVE_MERGED || serve->endpoints[event->endpoint].served != NULL;
     if (result == HX_STORE_NOT_DONE) {
         hx_http_front_refuse(serve->front, ticket,
                              "The ledger cannot be read, so it is not known whether this session "
                              "exists. Try again later.");
-    } else if (!is_his) {
+    } else if (!is_his || !is_served) {
         hx_http_front_refuse(serve->front, ticket, NULL);
     } else {
         struct hx_downstream *downstream =
@@ -283,6 +298,14 @@ void serve_session_over(void *context, struct hx_downstream *downstream, bool is
         forget(serve, downstream, is_ended);
 }
 
+static void end_legs(const struct serve_session *session)
+{
+    for (size_t i = 0; i < session->leg_count; i++) {
+        if (session->legs[i] != NULL)
+            hx_session_end(session->legs[i]);
+    }
+}
+
 void serve_end_idle_sessions(struct serve *serve)
 {
     struct hx_mono now = hx_loop_now(serve->loop);
@@ -293,9 +316,44 @@ void serve_end_idle_sessions(struct serve *serve)
         if (idle_ms < serve->config->limits.session_idle ||
             hx_http_front_is_busy(session->downstream))
             continue;
-        for (size_t i = 0; i < session->leg_count; i++) {
-            if (session->legs[i] != NULL)
-                hx_session_end(session->legs[i]);
-        }
+        end_legs(session);
     }
+}
+
+static bool is_forbidden(const struct serve *serve, const struct serve_session *session)
+{
+    const struct serve_holder *holder = session->holder;
+    if (holder == NULL)
+        return serve->config->token_count > 0;
+    if (holder->token == NULL)
+        return true;
+    return session->merge == NULL && !serve_may_use(holder, session->servers[0]->upstream);
+}
+
+static bool is_as_it_would_begin(const struct serve *serve, const struct serve_session *session)
+{
+    if (session->merge == NULL)
+        return !session->servers[0]->is_retired;
+    size_t count;
+    struct served **servers = servers_for(serve, session->holder, &count);
+    bool is_same = count == session->leg_count &&
+                   memcmp(servers, session->servers, count * sizeof(struct served *)) == 0;
+    hx_free(servers);
+    return is_same;
+}
+
+bool serve_renew_sessions(struct serve *serve)
+{
+    struct hx_map_node *node = NULL;
+    bool is_any_left = false;
+    while ((node = hx_map_next(&serve->sessions, node)) != NULL) {
+        const struct serve_session *session = hx_container_of(node, struct serve_session, node);
+        bool must_end = is_forbidden(serve, session);
+        if (!must_end && is_as_it_would_begin(serve, session))
+            continue;
+        is_any_left = true;
+        if (must_end || !hx_http_front_is_awaited(session->downstream))
+            end_legs(session);
+    }
+    return is_any_left;
 }

@@ -39,26 +39,28 @@ bool serve_authenticate(void *context, struct hx_span authorization, bool is_loc
         hx_span_is_absent(token) ? NULL : hx_tokens_find(serve->config, token);
     if (found == NULL)
         return false;
-    *ret_caller = (struct hx_http_caller){.tenant = hx_span_cstr(found->tenant),
-                                          .principal = hx_span_cstr(found->principal),
-                                          .context = found};
+    const struct serve_holder *holder = serve->holder_of[found - serve->config->tokens];
+    *ret_caller = (struct hx_http_caller){.tenant = hx_span_cstr(holder->tenant),
+                                          .principal = hx_span_cstr(holder->principal),
+                                          .context = holder};
     return true;
 }
 
-bool serve_may_use(const struct hx_http_caller *caller, const struct hx_config_upstream *upstream)
+bool serve_may_use(const struct serve_holder *holder, const struct hx_config_upstream *upstream)
 {
-    const struct hx_config_token *token = caller->context;
-    return token == NULL || hx_token_opens(token, upstream->name);
+    return holder == NULL ||
+           (holder->token != NULL && hx_token_opens(holder->token, upstream->name));
 }
 
 /* All servers together. The one server of a command line has no prefix, so there is nothing to
  * merge. */
-static int find_root(const struct hx_config *config, const struct hx_http_caller *caller)
+static int find_root(const struct serve *serve, const struct hx_http_caller *caller)
 {
+    const struct hx_config *config = serve->config;
     bool is_plain = config->upstream_count == 1 && config->upstreams[0].prefix[0] == '\0';
     for (size_t i = 0; i < config->upstream_count; i++) {
-        if (serve_may_use(caller, &config->upstreams[i]))
-            return is_plain ? 0 : (int)config->upstream_count;
+        if (serve_may_use(caller->context, &config->upstreams[i]))
+            return is_plain ? (int)serve->served[0]->endpoint : (int)SERVE_MERGED;
     }
     return -1;
 }
@@ -74,12 +76,14 @@ int serve_find_endpoint(void *context, struct hx_span path, const struct hx_http
     if (name.len > 0 && name.ptr[name.len - 1] == '/')
         name.len--;
     if (name.len == 0)
-        return find_root(config, caller);
+        return find_root(serve, caller);
     if (name.ptr[0] != '/')
         return -1;
     for (size_t i = 0; i < config->upstream_count; i++) {
         if (hx_span_eq_cstr(hx_span(name.ptr + 1, name.len - 1), config->upstreams[i].name))
-            return serve_may_use(caller, &config->upstreams[i]) ? (int)i : -1;
+            return serve_may_use(caller->context, &config->upstreams[i])
+                       ? (int)serve->served[i]->endpoint
+                       : -1;
     }
     return -1;
 }
@@ -100,7 +104,8 @@ static void answer(struct serve *serve, uint64_t exchange, uint32_t status, stru
  * learn the names of the others, so being a caller is not enough. */
 static uint32_t judge_metrics(const struct hx_config *config, const struct hx_http_caller *caller)
 {
-    const struct hx_config_token *token = caller->context;
+    const struct serve_holder *holder = caller->context;
+    const struct hx_config_token *token = holder != NULL ? holder->token : NULL;
     if (config->metrics == HX_METRICS_OFF)
         return 404;
     if (config->metrics == HX_METRICS_OPEN || config->token_count == 0)
@@ -114,7 +119,7 @@ static uint32_t judge_metrics(const struct hx_config *config, const struct hx_ht
 static bool is_any_reachable(const struct serve *serve)
 {
     for (size_t i = 0; i < serve->config->upstream_count; i++)
-        if (!hx_server_health(serve->served[i].server).is_unreachable)
+        if (!hx_server_health(serve->served[i]->server).is_unreachable)
             return true;
     return false;
 }
@@ -174,13 +179,13 @@ static void write_upstreams(struct serve *serve, struct hx_buf *body)
     for (size_t i = 0; i < count; i++)
         (void)hx_buf_printf(body, "hapax_upstream_reachable{upstream=\"%s\"} %d\n",
                             serve->config->upstreams[i].name,
-                            !hx_server_health(serve->served[i].server).is_unreachable);
+                            !hx_server_health(serve->served[i]->server).is_unreachable);
     (void)hx_buf_append_cstr(body, "# HELP hapax_upstream_noise_total Lines of it that were no "
                                    "messages.\n# TYPE hapax_upstream_noise_total counter\n");
     for (size_t i = 0; i < count; i++)
         (void)hx_buf_printf(body, "hapax_upstream_noise_total{upstream=\"%s\"} %llu\n",
                             serve->config->upstreams[i].name,
-                            (unsigned long long)hx_server_health(serve->served[i].server).noise);
+                            (unsigned long long)hx_server_health(serve->served[i]->server).noise);
 }
 
 static void write_metrics(struct serve *serve, struct hx_buf *body)

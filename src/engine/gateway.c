@@ -310,6 +310,7 @@ int64_t hx_gateway_turn(struct hx_gateway *gateway)
     hx_delivery_forget_old(gateway);
     look_at_stirred(gateway);
     free_what_is_over(gateway);
+    hx_servers_finish(gateway);
     keep_receipts(gateway);
     hx_publish_leave(gateway, is_leaving(gateway));
     store->ops->flush(store);

@@ -54,6 +54,11 @@ struct hx_gateway *hx_gateway_free(struct hx_gateway *gateway);
 /* The first server of a gateway also settles what the ledger holds of servers that are not here. */
 struct hx_server *hx_server_new(struct hx_gateway *gateway,
                                 const struct hx_server_options *options);
+/* No session may begin with it any more; another one of the same name may be there already. What
+ * is under way over its links comes to its end there, everything else goes on by the rules of the
+ * other one. It is freed in some turn after the last of its sessions was ended, and `over` tells
+ * so. */
+void hx_server_retire(struct hx_server *server);
 
 struct hx_session_options {
     struct hx_server *server;

@@ -58,6 +58,7 @@ struct hx_gateway {
 
     /* Who is served, and by whom. */
     struct hx_list servers;  /* struct hx_server */
+    uint32_t retired_count;  /* of those */
     struct hx_list sessions; /* struct hx_session */
     struct hx_list links;    /* struct hx_link */
     struct hx_list stirred;  /* struct hx_link.stir_node */

@@ -24,6 +24,7 @@ struct hx_work;
 /* A tool as we know it. */
 struct hx_tool {
     struct hx_map_node node;
+    struct hx_server *server;
     char *name; /* owned */
     struct hx_tool_rules rules;
 };
@@ -41,6 +42,7 @@ struct hx_server {
     struct hx_list node; /* gateway->servers */
     struct hx_gateway *gateway;
     struct hx_server_options options;
+    bool is_retired;
     struct hx_map tools;   /* struct hx_tool, by name */
     struct hx_link *house; /* of `hapax run`: carries what nobody here asks for; else NULL */
     bool is_missed;        /* the last try to start or reach it came to nothing, at `missed` */
@@ -148,9 +150,11 @@ struct hx_link {
 
 /* server.c */
 struct hx_server *hx_server_free(struct hx_server *server);
+/* Frees retired ones that nothing speaks of any more. */
+void hx_servers_finish(struct hx_gateway *gateway);
 /* A try to start or reach it came to nothing. */
 void hx_server_missed(struct hx_server *server);
-/* The server of that name; the first one when there is none. */
+/* The server of that name that is not retired; the first one when there is none. */
 struct hx_server *hx_server_find(struct hx_gateway *gateway, struct hx_span name);
 
 /* link_life.c: made, shared, given up. */

@@ -49,8 +49,10 @@ void hx_link_free(struct hx_link *link)
     hx_link_fail_waiting(link);
     hx_list_for_each_safe (node, &link->works) {
         /* It is given another one when it next needs one. */
+        struct hx_work *work = hx_container_of(node, struct hx_work, link_node);
         hx_list_unlink(node);
-        hx_container_of(node, struct hx_work, link_node)->link = NULL;
+        work->link = NULL;
+        hx_work_renew_rules(work);
     }
     hx_asks_of_server_gone(link);
     hx_list_for_each_safe (node, &link->waiting_notices)
@@ -139,7 +141,7 @@ void hx_link_part(struct hx_session *session)
     if (!hx_list_is_empty(&link->sessions))
         return;
     hx_link_linger(link);
-    link->is_leaving = link->share.len == 0;
+    link->is_leaving = link->share.len == 0 || link->server->is_retired;
     hx_link_stir(link);
 }
 

@@ -142,6 +142,8 @@ struct hx_server_options {
     /* A way to the server, not started yet; NULL with a fault when there is none. */
     struct hx_upstream *(*make_upstream)(void *context);
     void (*free_upstream)(void *context, struct hx_upstream *upstream);
+    /* It was retired and is freed; may be NULL. */
+    void (*over)(void *context);
     void *context;
 };
 

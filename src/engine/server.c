@@ -45,12 +45,80 @@ struct hx_server_health hx_server_health(const struct hx_server *server)
                                      .noise = server->noise};
 }
 
+/* For what is nobody's; a gateway has one always. */
+static struct hx_server *first_in_use(struct hx_gateway *gateway)
+{
+    hx_list_for_each (node, &gateway->servers) {
+        struct hx_server *server = hx_container_of(node, struct hx_server, node);
+        if (!server->is_retired)
+            return server;
+    }
+    return hx_container_of(hx_list_first(&gateway->servers), struct hx_server, node);
+}
+
 struct hx_server *hx_server_find(struct hx_gateway *gateway, struct hx_span name)
 {
     hx_list_for_each (node, &gateway->servers) {
         struct hx_server *server = hx_container_of(node, struct hx_server, node);
-        if (hx_span_eq(server->options.name, name))
+        if (!server->is_retired && hx_span_eq(server->options.name, name))
             return server;
     }
-    return hx_container_of(hx_list_first(&gateway->servers), struct hx_server, node);
+    return first_in_use(gateway);
+}
+
+void hx_server_retire(struct hx_server *server)
+{
+    struct hx_gateway *gateway = server->gateway;
+    hx_assert(server->house == NULL);
+    server->is_retired = true;
+    gateway->retired_count++;
+    hx_list_for_each (node, &gateway->links) {
+        struct hx_link *link = hx_container_of(node, struct hx_link, node);
+        if (link->server != server)
+            continue;
+        link->is_leaving |= hx_list_is_empty(&link->sessions);
+        hx_link_stir(link);
+    }
+    hx_list_for_each (node, &gateway->works) {
+        struct hx_work *work = hx_container_of(node, struct hx_work, node);
+        if (work->link == NULL && work->route == NULL)
+            hx_work_renew_rules(work);
+    }
+}
+
+static bool is_spoken_of(const struct hx_gateway *gateway, const struct hx_server *server)
+{
+    hx_list_for_each (node, &gateway->links) {
+        if (hx_container_of(node, struct hx_link, node)->server == server)
+            return true;
+    }
+    hx_list_for_each (node, &gateway->sessions) {
+        if (hx_container_of(node, struct hx_session, node)->options.server == server)
+            return true;
+    }
+    hx_list_for_each (node, &gateway->over) {
+        if (hx_container_of(node, struct hx_session, node)->options.server == server)
+            return true;
+    }
+    hx_list_for_each (node, &gateway->works) {
+        if (hx_container_of(node, struct hx_work, node)->tool->server == server)
+            return true;
+    }
+    return false;
+}
+
+void hx_servers_finish(struct hx_gateway *gateway)
+{
+    if (gateway->retired_count == 0)
+        return;
+    hx_list_for_each_safe (node, &gateway->servers) {
+        struct hx_server *server = hx_container_of(node, struct hx_server, node);
+        if (!server->is_retired || is_spoken_of(gateway, server))
+            continue;
+        struct hx_server_options options = server->options;
+        hx_server_free(server);
+        gateway->retired_count--;
+        if (options.over != NULL)
+            options.over(options.context);
+    }
 }

@@ -16,6 +16,7 @@ struct hx_tool *hx_tool_get(struct hx_server *server, struct hx_span name)
     if (node != NULL)
         return hx_container_of(node, struct hx_tool, node);
     struct hx_tool *tool = hx_new(struct hx_tool);
+    tool->server = server;
     tool->name = hx_span_strdup(name);
     server->options.rules_for(server->options.context, hx_span(tool->name, name.len), &tool->rules);
     hx_map_insert(&server->tools, &tool->node, hx_span(tool->name, name.len));

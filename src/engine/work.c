@@ -74,6 +74,13 @@ struct hx_work *hx_work_new_absent(struct hx_call *call)
     return work;
 }
 
+void hx_work_renew_rules(struct hx_work *work)
+{
+    const struct hx_record *record = &work->op.durable;
+    if (work->tool->server->is_retired)
+        work->tool = hx_tool_get(hx_server_find(work->gateway, record->server), record->tool);
+}
+
 struct hx_work *hx_work_load(struct hx_gateway *gateway, const struct hx_record *record,
                              struct hx_link *link)
 {

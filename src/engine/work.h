@@ -114,6 +114,8 @@ struct hx_record hx_work_keep_record(struct hx_work *work, const struct hx_recor
 void hx_work_look_again_later(struct hx_work *work);
 struct hx_work *hx_work_new_absent(struct hx_call *call);
 /* `link` may be NULL: it is chosen when an attempt begins. */
+/* From now on by the rules of the server that is in the place of a retired one. */
+void hx_work_renew_rules(struct hx_work *work);
 struct hx_work *hx_work_load(struct hx_gateway *gateway, const struct hx_record *record,
                              struct hx_link *link);
 /* The link over which an attempt would go, chosen now if it was not; NULL when there is none. */

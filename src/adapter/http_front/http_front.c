@@ -236,3 +236,17 @@ bool hx_http_front_is_busy(const struct hx_downstream *downstream)
     hx_check(session, SESSION_MAGIC);
     return !hx_list_is_empty(&session->streams);
 }
+
+bool hx_http_front_is_awaited(const struct hx_downstream *downstream)
+{
+    struct session *session =
+        hx_container_of((struct hx_downstream *)(uintptr_t)downstream, struct session, downstream);
+
+    hx_check(session, SESSION_MAGIC);
+    hx_list_for_each (node, &session->streams) {
+        const struct stream *stream = hx_container_of(node, struct stream, node);
+        if (stream->kind != STREAM_GET && !stream->is_answered)
+            return true;
+    }
+    return !hx_list_is_empty(&session->sendings);
+}

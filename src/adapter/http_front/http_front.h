@@ -147,5 +147,7 @@ struct hx_http_front_event *hx_http_front_event_free(struct hx_http_front_event 
 struct hx_mono hx_http_front_last_seen(const struct hx_downstream *downstream);
 /* True while a stream or an exchange of it is open. */
 bool hx_http_front_is_busy(const struct hx_downstream *downstream);
+/* True while somebody waits for an answer, or may come back for one. */
+bool hx_http_front_is_awaited(const struct hx_downstream *downstream);
 
 #endif

@@ -31,6 +31,7 @@ from . import (  # noqa: F401
     outbox,
     people,
     raw,
+    reload,
     sdk,
     sdk_http,
     self_check,
