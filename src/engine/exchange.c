@@ -144,7 +144,11 @@ void hx_exchange_rejected(struct hx_link *link, const struct hx_peer_event *even
         search_failed(&end);
     else if (end.work != NULL)
         work_rejected(end.work, event);
-    else if (end.request != NULL && is_session_lost && !end.request->was_resent) {
+    else if (end.request != NULL && is_session_lost && !end.request->was_resent &&
+             event->generation != link->generation) {
+        /* A late word about an earlier session: the new one may be there already. */
+        ask_again(link, end.request);
+    } else if (end.request != NULL && is_session_lost && !end.request->was_resent) {
         /* Sent again when the new session is there. */
         end.request->was_resent = true;
         hx_list_append(&link->waiting_requests, &end.request->wait_node);
