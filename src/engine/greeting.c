@@ -67,7 +67,7 @@ void hx_link_greeted(struct hx_link *link, const struct hx_rpc_msg *answer)
     hx_link_handshake_answered(link);
     if (answer->kind != HX_RPC_RESULT) {
         hx_tell(link->gateway, HX_TELL_WARN, "greeting_refused", "generation=%u", link->generation);
-        link->upstream->ops->stop(link->upstream);
+        hx_link_end(link, false);
         return;
     }
     struct hx_mcp_initialize_result result;

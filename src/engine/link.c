@@ -16,12 +16,21 @@ static void on_restart(struct hx_timer *timer)
     (void)hx_link_want(link);
 }
 
+void hx_link_end(struct hx_link *link, bool is_killed)
+{
+    link->is_ending = true;
+    if (is_killed)
+        link->upstream->ops->kill(link->upstream);
+    else
+        link->upstream->ops->stop(link->upstream);
+}
+
 /* It accepted no byte of a half-written line for too long, even after its call was given up. */
 static void on_stuck(struct hx_timer *timer)
 {
     struct hx_link *link = hx_container_of(timer, struct hx_link, stuck);
     hx_tell(link->gateway, HX_TELL_WARN, "server_stuck", "action=restart");
-    link->upstream->ops->kill(link->upstream);
+    hx_link_end(link, true);
 }
 
 /* It runs and does not answer the handshake: nothing can be done with it. */
@@ -31,7 +40,7 @@ static void on_start_limit(struct hx_timer *timer)
     hx_tell(link->gateway, HX_TELL_WARN, "server_mute", "action=end generation=%u",
             link->generation);
     link->was_mute = true;
-    link->upstream->ops->kill(link->upstream);
+    hx_link_end(link, true);
 }
 
 void hx_link_set_timers(struct hx_link *link)
@@ -166,6 +175,7 @@ static void on_closed(struct hx_link *link, struct hx_peer_event *event)
     hx_tell(link->gateway, was_stopping ? HX_TELL_INFO : HX_TELL_WARN, "server_ended",
             "generation=%u status=%d", link->generation, event->status);
     link->state = HX_LINK_DOWN;
+    link->is_ending = false;
     link->last_status = event->status;
     hx_buf_reset(&link->last_stderr);
     (void)hx_buf_append_span(&link->last_stderr, hx_buf_span(&event->stderr_tail));
@@ -202,6 +212,8 @@ static void go_down(struct hx_link *link)
 
 void hx_link_unreachable(struct hx_link *link)
 {
+    if (link->is_ending)
+        return; /* CLOSED comes, and before it nothing may be started */
     go_down(link);
     hx_link_fail_waiting(link);
 }
@@ -212,7 +224,7 @@ static void on_session_lost(struct hx_link *link)
 {
     bool was_ready = link->state == HX_LINK_READY;
     hx_tell(link->gateway, HX_TELL_WARN, "session_lost", "generation=%u", link->generation);
-    if (link->state == HX_LINK_STOPPING)
+    if (link->is_ending)
         return;
     go_down(link);
     if (was_ready) {
@@ -278,7 +290,7 @@ static void on_input_closed(struct hx_link *link)
     link->is_input_closed = true;
     if (hx_list_is_empty(&link->route_list)) {
         link->state = HX_LINK_STOPPING;
-        link->upstream->ops->stop(link->upstream);
+        hx_link_end(link, false);
     }
 }
 
@@ -287,7 +299,7 @@ void hx_link_stop(struct hx_link *link)
     if (link->state == HX_LINK_DOWN || link->state == HX_LINK_STOPPING)
         return;
     link->state = HX_LINK_STOPPING;
-    link->upstream->ops->stop(link->upstream);
+    hx_link_end(link, false);
 }
 
 /* Of a joined operation, the caller whose link this is; else any. */

@@ -140,6 +140,7 @@ struct hx_link {
     bool has_spoken;             /* some process of it has sent a message */
     bool is_stalled;
     bool is_input_closed; /* it runs but takes nothing any more */
+    bool is_ending;       /* it was told to end; until CLOSED says so it has not */
     bool is_held;
     bool is_remote;  /* a transport with exchanges: no process of ours */
     int http_status; /* of the last failed exchange; 0 = it was none */
@@ -199,6 +200,8 @@ struct hx_request *hx_link_about(struct hx_link *link);
 /* How the last process ended, in sentences: its status and its last words. */
 void hx_link_write_end(const struct hx_link *link, struct hx_buf *out);
 void hx_link_stop(struct hx_link *link);
+/* Ends this process or session; what its state is until CLOSED comes is the caller's to say. */
+void hx_link_end(struct hx_link *link, bool is_killed);
 
 /* route.c: requests under ids of our own. */
 struct hx_route *hx_route_new(struct hx_link *link, enum hx_route_kind kind);
