@@ -285,13 +285,8 @@ static void on_fate(struct hx_link *link, const struct hx_peer_event *event)
 /* The process lives on but has closed its input: let what is in flight come back, then renew it. */
 static void on_input_closed(struct hx_link *link)
 {
-    if (link->state != HX_LINK_READY && link->state != HX_LINK_GREETING)
-        return;
-    link->is_input_closed = true;
-    if (hx_list_is_empty(&link->route_list)) {
-        link->state = HX_LINK_STOPPING;
-        hx_link_end(link, false);
-    }
+    if (link->state == HX_LINK_READY || link->state == HX_LINK_GREETING)
+        link->is_input_closed = true; /* hx_link_finish_when_idle */
 }
 
 void hx_link_stop(struct hx_link *link)

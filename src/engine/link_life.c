@@ -185,6 +185,17 @@ static bool has_open(const struct hx_link *link)
     return false;
 }
 
+/* Is somebody here still to hear what it answers? A handshake has its own limit. */
+static bool is_awaited(const struct hx_link *link)
+{
+    hx_list_for_each (node, &link->route_list) {
+        const struct hx_route *route = hx_container_of(node, struct hx_route, node);
+        if (route->request != NULL || route->work != NULL || route->kind == HX_ROUTE_HANDSHAKE)
+            return true;
+    }
+    return false;
+}
+
 void hx_link_finish_when_idle(struct hx_link *link)
 {
     const struct hx_session *session = hx_link_session(link);
@@ -199,4 +210,6 @@ void hx_link_finish_when_idle(struct hx_link *link)
     if (must_end && link->state != HX_LINK_STOPPING && link->state != HX_LINK_DOWN &&
         !has_open(link))
         hx_link_stop(link);
+    if (link->is_input_closed && !is_awaited(link))
+        hx_link_stop(link); /* whoever waits for it is sent to the next one */
 }
