@@ -19,6 +19,7 @@ struct hx_admin_options {
     struct hx_gateway *gateway;
     struct hx_clock *clock;
     const struct hx_settings *settings;
+    const char *ledger;  /* its path: beside it stands what must not be shown */
     const char *command; /* for what is said on standard error */
 };
 

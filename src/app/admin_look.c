@@ -8,6 +8,8 @@
 #include "app/admin_state.h"
 #include "app/ops_advice.h"
 #include "app/ops_text.h"
+#include "app/redaction.h"
+#include "base/fault.h"
 
 enum { ROWS_AT_ONCE = 256, READS_MAX = 64, SHOWN_DEFAULT = 50, SHOWN_MAX = 1000 };
 
@@ -59,12 +61,14 @@ static bool read_number(struct hx_span text, int64_t *ret_number)
     return *end == '\0' && number >= 0;
 }
 
+/* With arguments and result, less what `redact` names, unless it is NULL. */
 static void put_one(struct hx_json_writer *writer, struct admin_ask *ask,
-                    const struct hx_store_found *found, bool has_payload)
+                    const struct hx_store_found *found, const struct hx_redact_names *redact)
 {
     const struct hx_ops_json options = {.now = hx_clock_now(ask->admin->options.clock),
                                         .has_age = true,
-                                        .has_payload = has_payload};
+                                        .has_payload = redact != NULL,
+                                        .redact = redact};
     hx_json_open_object(writer);
     hx_ops_put_operation(writer, found, &options);
     hx_json_close_object(writer);
@@ -122,7 +126,7 @@ static void rows_found(void *context, const struct hx_store_request *found)
         const struct hx_store_found *row = &found->records[i];
         if (hx_record_flaw(&row->record) != NULL || !is_listed(ask, &row->record))
             continue;
-        put_one(&ask->writer, ask, row, false);
+        put_one(&ask->writer, ask, row, NULL);
         is_full = ++ask->count == ask->limit;
         if (is_full && (i + 1 < found->record_count || next > 0))
             next = row->rowid;
@@ -166,11 +170,27 @@ void admin_list(struct hx_admin *admin, uint64_t exchange, const char *who, stru
 
 /* ---- one ---- */
 
+/* The names are read anew: another process may have been told of one since. */
+static void answer_one(struct admin_ask *ask, const struct hx_store_found *row)
+{
+    struct hx_redaction redaction;
+    struct hx_json_writer writer;
+    bool has_payload = !ask->is_without_payload;
+    hx_redaction_init(&redaction);
+    if (has_payload && hx_redaction_read(&redaction, ask->admin->options.ledger) < 0) {
+        admin_refuse(ask->admin, ask->exchange, 503, "LEDGER_UNAVAILABLE", hx_fault_last()->text);
+    } else {
+        hx_json_writer_init(&writer, &ask->json);
+        put_one(&writer, ask, row, has_payload ? &redaction.names : NULL);
+        admin_answer(ask->admin, ask->exchange, 200, &ask->json);
+    }
+    hx_redaction_fini(&redaction);
+}
+
 static void one_found(void *context, const struct hx_store_request *found)
 {
     struct admin_ask *ask = context;
     const struct hx_store_found *row = found->record_count > 0 ? &found->records[0] : NULL;
-    struct hx_json_writer writer;
     if (found->result != HX_STORE_DONE) {
         unavailable(ask, found);
         return;
@@ -182,9 +202,7 @@ static void one_found(void *context, const struct hx_store_request *found)
         admin_refuse(ask->admin, ask->exchange, 503, "LEDGER_UNAVAILABLE",
                      "Its row is damaged; see hapax ops verify.");
     } else {
-        hx_json_writer_init(&writer, &ask->json);
-        put_one(&writer, ask, row, !ask->is_without_payload);
-        admin_answer(ask->admin, ask->exchange, 200, &ask->json);
+        answer_one(ask, row);
     }
     admin_ask_free(ask);
 }

@@ -282,6 +282,7 @@ static void make_gateway(struct call *call)
     const struct hx_settings *settings = call->settings;
     struct hx_gateway_options options = {
         .ops_options = hx_buf_span(&call->ops_options),
+        .redact = &call->home.redaction.names,
         .ends_with_client = true,
         .message_max = (size_t)settings->message_max,
         .orphan_timeout_ms = settings->tool.orphan_timeout,
@@ -416,6 +417,10 @@ int hx_call_run(const struct hx_call_options *options, const struct hx_call_inte
     int rc = hx_settings_set(&place, HX_SPAN_LIT("ledger"), hx_span_cstr(ledger), &complaint);
     if (rc == 0)
         rc = hx_ledger_home_find(&call.home, &place, &complaint);
+    if (rc == 0)
+        rc = hx_ledger_home_redact(&call.home, &options->given.redact, &complaint);
+    if (rc == 0) /* of the file, if the target is named in one */
+        rc = hx_ledger_home_redact(&call.home, &options->config.global.redact, &complaint);
     hx_settings_fini(&place);
     if (rc != 0) {
         fprintf(stderr, "hapax call: %s%s\n", complaint.text, hx_sentence_end(complaint.text));

@@ -252,7 +252,8 @@ static int join(struct hx_reader *reader, const struct hx_node *list, struct hx_
 static int text_of(struct hx_reader *reader, const struct hx_setting_row *row,
                    const struct hx_node *value, struct hx_buf *buf, struct hx_span *ret_text)
 {
-    bool can_list = row->type == HX_SETTING_POINTERS || row->type == HX_SETTING_ERRORS;
+    bool can_list = row->type == HX_SETTING_POINTERS || row->type == HX_SETTING_NAMES ||
+                    row->type == HX_SETTING_ERRORS;
     if (value->kind == HX_NODE_NOTHING)
         return hx_tree_refuse(&reader->tree, value->mark, "%s has no value; %s", row->name,
                               strcmp(row->initial, "none") == 0

@@ -80,6 +80,8 @@ static const char *placeholder(enum hx_setting_type type)
         return "/POINTER";
     case HX_SETTING_POINTERS:
         return "/POINTER,...";
+    case HX_SETTING_NAMES:
+        return "NAME,...";
     case HX_SETTING_KEY_PLACE:
         return "PLACE";
     case HX_SETTING_ERRORS:

@@ -109,6 +109,7 @@ static struct hx_gateway_options gateway_options(struct keeper *keeper)
     struct hx_gateway_options options = {
         .issue_secret = hx_ledger_home_secret(&keeper->home),
         .logs_arguments = settings->log_arguments,
+        .redact = &keeper->home.redaction.names,
         .ops_options = hx_span_cstr(keeper->home.ops_options),
         .ends_with_client = true,
         .message_max = (size_t)settings->message_max,
@@ -231,6 +232,7 @@ static void open_admin(struct keeper *keeper)
                                              .gateway = keeper->gateway,
                                              .clock = &keeper->clock.clock,
                                              .settings = keeper->settings,
+                                             .ledger = keeper->home.path,
                                              .command = "run"};
     if (hx_admin_open(&options, &keeper->admin) != 0)
         fprintf(stderr, "hapax run: admin_listen: %s. The admin API is not offered here.\n",

@@ -8,6 +8,7 @@
 #include "adapter/stdio_child/transport.h"
 #include "app/log.h"
 #include "app/no_ledger.h"
+#include "base/fault.h"
 
 static bool is_transport_gone(void *context, const char *transport)
 {
@@ -20,19 +21,33 @@ static void on_store(void *arg, unsigned events)
     (void)events;
 }
 
+int hx_ledger_home_redact(struct hx_ledger_home *home, const struct hx_text_list *names,
+                          struct hx_complaint *complaint)
+{
+    for (size_t i = 0; i < names->count; i++)
+        if (hx_redaction_add(&home->redaction, names->items[i]) < 0)
+            return hx_complain(complaint, "redact: %s", hx_fault_last()->text);
+    return 0;
+}
+
 int hx_ledger_home_find(struct hx_ledger_home *home, const struct hx_settings *settings,
                         struct hx_complaint *complaint)
 {
     hx_list_init(&home->neighbour_inbox);
+    hx_redaction_init(&home->redaction);
     home->keeps_outbox = settings->outbox_url != NULL;
     home->event_keep_ms = settings->outbox_retention;
     if (settings->ledger != NULL)
         snprintf(home->ops_options, sizeof(home->ops_options), "--ledger %s", settings->ledger);
-    return hx_ledger_path(settings, HX_LEDGER_OF_OURS, home->path, home->transport_dir, complaint);
+    int rc = hx_ledger_home_redact(home, &settings->redact, complaint);
+    return rc == 0 ? hx_ledger_path(settings, HX_LEDGER_OF_OURS, home->path, home->transport_dir,
+                                    complaint)
+                   : rc;
 }
 
 static void open_store(struct hx_ledger_home *home, const char *command, int64_t session_idle_ms)
 {
+    struct hx_fault fault;
     home->store_options = (struct hx_store_sqlite_options){
         .path = home->path,
         .clock = &home->clock->clock,
@@ -44,6 +59,14 @@ static void open_store(struct hx_ledger_home *home, const char *command, int64_t
         .event_keep_ms = home->event_keep_ms,
     };
     home->has_ledger = hx_store_sqlite_open(&home->store_options, &home->store) == 0;
+    /* What a call writes there could be shown by others, who would not know what to hide. */
+    if (home->has_ledger && hx_redaction_keep(&home->redaction, home->path) < 0) {
+        fault = *hx_fault_last();
+        home->store->ops->close(home->store);
+        home->has_ledger = false;
+    } else {
+        fault = *hx_fault_last();
+    }
     if (home->has_ledger) {
         home->has_secret = hx_issue_secret_get(home->path, hx_rand_os(), home->secret) == 0;
         if (!home->has_secret)
@@ -51,7 +74,7 @@ static void open_store(struct hx_ledger_home *home, const char *command, int64_t
                     hx_fault_last()->text);
         return;
     }
-    const char *reason = hx_fault_last()->text;
+    const char *reason = fault.text;
     size_t len = strlen(reason);
     fprintf(stderr,
             "hapax %s: %s%s Guarded calls are refused until this is mended and %s started again.\n",
@@ -95,4 +118,5 @@ void hx_ledger_home_close(struct hx_ledger_home *home)
     if (home->store != NULL)
         home->store->ops->close(home->store);
     home->store = NULL;
+    hx_redaction_fini(&home->redaction);
 }

@@ -10,6 +10,7 @@
 #include "adapter/store_sqlite/store_sqlite.h"
 #include "app/issue_secret.h"
 #include "app/ledger_path.h"
+#include "app/redaction.h"
 #include "loop/loop.h"
 #include "port/neighbour.h"
 
@@ -27,6 +28,7 @@ struct hx_ledger_home {
     char transport_dir[HX_LEDGER_PATH_MAX];
     char secret[HX_ISSUE_SECRET_SIZE]; /* by which keys are handed out */
     bool has_secret;
+    struct hx_redaction redaction; /* ours, and once it is open, those of all on the ledger */
     char ops_options[HX_LEDGER_PATH_MAX + 16]; /* empty when the ledger is where ops looks by
                                                   itself */
 };
@@ -38,6 +40,10 @@ int hx_ledger_home_find(struct hx_ledger_home *home, const struct hx_settings *s
  * struct hx_store_sqlite_options. */
 void hx_ledger_home_open(struct hx_ledger_home *home, struct hx_clock_os *clock,
                          struct hx_loop *loop, const char *command, int64_t session_idle_ms);
+/* Further names that are not shown, beside those of the settings; before it is opened. 0, or 1 with a
+ * complaint. */
+int hx_ledger_home_redact(struct hx_ledger_home *home, const struct hx_text_list *names,
+                          struct hx_complaint *complaint) HX_MUST_CHECK;
 /* Absent when there is none that can be used. */
 struct hx_span hx_ledger_home_secret(const struct hx_ledger_home *home);
 void hx_ledger_home_close(struct hx_ledger_home *home);

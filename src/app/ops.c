@@ -162,6 +162,16 @@ void hx_ops_close(struct hx_ops *ops)
     ops->inspect = hx_inspect_close(ops->inspect);
 }
 
+int hx_ops_read_redaction(struct hx_ops *ops)
+{
+    const struct hx_ops_options *options = &ops->options;
+    bool has_no_need = options->is_raw || options->without_payload;
+    int rc = has_no_need ? 0 : hx_redaction_read(&ops->redaction, ops->path);
+    for (int i = 0; rc == 0 && i < options->redact_count; i++)
+        rc = hx_redaction_add(&ops->redaction, hx_span_cstr(options->redact[i]));
+    return rc == 0 ? 0 : hx_ops_fault(ops, HX_EXIT_FAILED);
+}
+
 int hx_ops_find(struct hx_ops *ops, struct hx_store_found *ret_found)
 {
     const char *text = ops->options.id;
@@ -222,6 +232,7 @@ int hx_cmd_ops(int argc, char **argv)
     int rc = hx_ops_parse(argc, argv, ops.now.wall, &ops.options, &complaint);
     ops.out = open_out(&write_errno);
     hx_arena_init(&ops.arena, ARENA_MAX);
+    hx_redaction_init(&ops.redaction);
     int status = HX_EXIT_DONE;
     if (rc == HX_OPS_HELP)
         hx_ops_help(ops.out, ops.options.command);
@@ -230,6 +241,7 @@ int hx_cmd_ops(int argc, char **argv)
     else
         status = run(&ops);
     status = close_out(&ops, &write_errno, status);
+    hx_redaction_fini(&ops.redaction);
     hx_arena_fini(&ops.arena);
     return status;
 }

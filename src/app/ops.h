@@ -10,6 +10,7 @@
 #include "app/commands.h"
 #include "app/ledger_path.h"
 #include "app/ops_options.h"
+#include "app/redaction.h"
 #include "json/writer.h"
 
 #define HX_EXIT_ABSENT 3    /* no such operation, or the name fits several */
@@ -22,10 +23,11 @@ struct hx_ops {
     char principal[32]; /* the owner of the ledger's file, as calls over stdio carry him */
     struct hx_clock_os clock;
     struct hx_store_sqlite_options store_options;
-    struct hx_inspect *inspect; /* open, except while a decision is carried out */
-    struct hx_arena arena;      /* rows and bytes for the life of the command */
-    struct hx_now now;          /* at the beginning */
-    FILE *out;                  /* fails for good once nobody reads it any more */
+    struct hx_inspect *inspect;    /* open, except while a decision is carried out */
+    struct hx_arena arena;         /* rows and bytes for the life of the command */
+    struct hx_now now;             /* at the beginning */
+    struct hx_redaction redaction; /* what show and export leave out */
+    FILE *out;                     /* fails for good once nobody reads it any more */
     bool is_terminal;
 };
 
@@ -37,6 +39,10 @@ int hx_ops_fault(const struct hx_ops *ops, int status);
 /* Opens and closes the inspection. 0, or the exit status after having said why. */
 int hx_ops_open(struct hx_ops *ops) HX_MUST_CHECK;
 void hx_ops_close(struct hx_ops *ops);
+
+/* Reads what must not be shown; nothing when the options want everything. 0, or the exit status after
+ * having said why. */
+int hx_ops_read_redaction(struct hx_ops *ops) HX_MUST_CHECK;
 
 /* The operation that options.id names, into the arena. 0, or the exit status after having said why.
  */

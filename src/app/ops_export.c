@@ -47,7 +47,8 @@ static bool add_line(void *context, const struct hx_history_line *line)
 static int print_operation(struct hx_ops *ops, struct page *page,
                            const struct hx_store_found *found, struct hx_buf *buf)
 {
-    struct hx_ops_json options = {.has_payload = !ops->options.without_payload};
+    struct hx_ops_json options = {.has_payload = !ops->options.without_payload,
+                                  .redact = &ops->redaction.names};
     struct hx_json_writer writer;
     const struct hx_outcome *outcome = &found->record.outcome;
     int rc = 0;
@@ -90,6 +91,9 @@ int hx_ops_export(struct hx_ops *ops)
         .limit = PAGE_ROWS,
     };
     struct hx_buf buf;
+    int status = hx_ops_read_redaction(ops);
+    if (status != 0)
+        return status;
     struct page *page = hx_new(struct page);
     hx_buf_init(&buf, SIZE_MAX / 2);
     hx_arena_init(&page->arena, PAGE_BYTES_MAX);

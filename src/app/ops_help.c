@@ -138,11 +138,13 @@ static const char *const texts[HX_OPS_COMMAND_COUNT] = {
         "Usage: hapax ops export [OPTION...]\n"
         "\n"
         "Every call of a tool that may change something, oldest first, one JSON object a line,\n"
-        "with its history. Arguments, results and keys are in it unless left out.\n"
+        "with its history. Arguments, results and keys are in it unless left out. Members that\n"
+        "the settings name (redact) are \"[redacted]\" in it.\n"
         "\n"
         "Examples\n"
         "  hapax ops export > calls.jsonl\n"
-        "  hapax ops export --since 24h --state unknown,failed --without-payload\n",
+        "  hapax ops export --since 24h --state unknown,failed --without-payload\n"
+        "  hapax ops export --redact password --redact iban\n",
     [HX_OPS_VERIFY] =
         "Usage: hapax ops verify [OPTION...]\n"
         "\n"

@@ -6,6 +6,7 @@
 #include "app/help.h"
 #include "app/nearest.h"
 #include "app/ops_value.h"
+#include "json/redact.h"
 
 static const char *const command_names[HX_OPS_COMMAND_COUNT] = {
     [HX_OPS_LIST] = "list",       [HX_OPS_SHOW] = "show",     [HX_OPS_WATCH] = "watch",
@@ -28,6 +29,8 @@ enum option {
     OPTION_LIMIT,
     OPTION_ARGUMENTS,
     OPTION_WITHOUT_PAYLOAD,
+    OPTION_REDACT,
+    OPTION_RAW,
     OPTION_FORCE,
     OPTION_NOTE,
     OPTION_RESULT,
@@ -73,6 +76,11 @@ static const struct option_row rows[OPTION_COUNT] = {
                           "arguments and result too when the output is no terminal"},
     [OPTION_WITHOUT_PAYLOAD] = {"--without-payload", NULL, ON(SHOW) | ON(EXPORT),
                                 "leave out arguments, results and keys"},
+    [OPTION_REDACT] = {"--redact", "NAME", ON(SHOW) | ON(EXPORT),
+                       "members of this name become \"" HX_REDACTED "\", beside those that the "
+                       "settings of this ledger's processes name; may be said several times"},
+    [OPTION_RAW] = {"--raw", NULL, ON(SHOW) | ON(EXPORT),
+                    "everything as it is kept, also what is named to be redacted"},
     [OPTION_FORCE] = {"--force", NULL, ON(RESOLVE),
                       "for 'absent': do not wait until nothing can be under way any more"},
     [OPTION_NOTE] = {"--note", "TEXT", ON_VERBS | ON(OUTBOX),
@@ -119,6 +127,20 @@ void hx_ops_help_options(FILE *out, enum hx_ops_command command)
     }
 }
 
+static int add_name(struct hx_ops_options *options, const char *name,
+                    struct hx_complaint *complaint)
+{
+    if (!hx_redact_name_is_good(hx_span_cstr(name)))
+        return hx_complain(complaint,
+                           "--redact: '%.40s' is not possible; give the name of a member, such as "
+                           "password: no pointer, no pattern, and one each time",
+                           name);
+    if (options->redact_count == HX_OPS_REDACT_MAX)
+        return hx_complain(complaint, "--redact may be given at most %d times", HX_OPS_REDACT_MAX);
+    options->redact[options->redact_count++] = name;
+    return 0;
+}
+
 static int set(struct hx_ops_options *options, enum option option, const char *value,
                struct hx_wall now, struct hx_complaint *complaint)
 {
@@ -145,6 +167,11 @@ static int set(struct hx_ops_options *options, enum option option, const char *v
         return 0;
     case OPTION_WITHOUT_PAYLOAD:
         options->without_payload = true;
+        return 0;
+    case OPTION_REDACT:
+        return add_name(options, value, complaint);
+    case OPTION_RAW:
+        options->is_raw = true;
         return 0;
     case OPTION_FORCE:
         options->is_forced = true;
@@ -332,6 +359,8 @@ static int check(const struct hx_ops_options *options, struct hx_complaint *comp
     } else if (options->command == HX_OPS_CANCEL && (options->server || options->tool)) {
         return hx_complain(complaint, "--server and --tool go with --key; an id needs neither");
     }
+    if (options->is_raw && options->redact_count > 0)
+        return hx_complain(complaint, "--raw and --redact are opposites; say one");
     if (options->is_forced && options->decision != HX_EV_RESOLVE_ABSENT)
         return hx_complain(complaint,
                            "--force goes with 'absent' only; the others need no waiting");

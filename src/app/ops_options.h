@@ -27,6 +27,8 @@ enum hx_ops_command {
     HX_OPS_COMMAND_COUNT
 };
 
+enum { HX_OPS_REDACT_MAX = 64 };
+
 struct hx_ops_options {
     enum hx_ops_command command;
     const char *ledger; /* NULL = the default place */
@@ -44,6 +46,9 @@ struct hx_ops_options {
     /* What of them. */
     bool has_arguments;   /* show: also where nobody but a terminal would see them */
     bool without_payload; /* no arguments, no results */
+    const char *redact[HX_OPS_REDACT_MAX]; /* members whose values are left out too */
+    int redact_count;
+    bool is_raw; /* nothing is left out of arguments and results */
 
     /* Which one, and what is decided. */
     const char *id; /* as it was written; NULL = named by its key */

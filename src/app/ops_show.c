@@ -56,7 +56,8 @@ static int show_json(struct hx_ops *ops, const struct hx_store_found *found, str
     struct hx_ops_json options = {.now = ops->now,
                                   .has_age = true,
                                   .has_payload = !ops->options.without_payload,
-                                  .outcome = outcome};
+                                  .outcome = outcome,
+                                  .redact = &ops->redaction.names};
     struct hx_json_writer writer;
     struct hx_buf buf;
     hx_buf_init(&buf, SIZE_MAX / 2);
@@ -199,12 +200,16 @@ static void show_identity(const struct hx_ops *ops, const struct hx_record *reco
 
 static void show_bytes(const struct hx_ops *ops, struct hx_span bytes, bool has_payload)
 {
+    struct hx_buf redacted;
     if (!has_payload) {
         fprintf(ops->out, "%zu bytes, not shown: --arguments shows them\n", bytes.len);
         return;
     }
-    hx_ops_print_plain(ops->out, bytes, SHOWN_BYTES);
+    hx_buf_init(&redacted, SIZE_MAX / 2);
+    hx_ops_print_plain(ops->out, hx_redact_shown(&ops->redaction.names, bytes, &redacted),
+                       SHOWN_BYTES);
     fputc('\n', ops->out);
+    hx_buf_fini(&redacted);
 }
 
 static void show_payload(const struct hx_ops *ops, const struct hx_record *record,
@@ -306,7 +311,9 @@ int hx_ops_show(struct hx_ops *ops)
     struct hx_inspect_attempt attempts[ATTEMPTS_MAX];
     uint32_t attempt_count = 0;
     struct hx_span outcome = HX_SPAN_NONE;
-    int status = hx_ops_find(ops, &found);
+    int status = hx_ops_read_redaction(ops);
+    if (status == 0)
+        status = hx_ops_find(ops, &found);
     if (status != 0)
         return status;
     if (found.record.outcome.kind != HX_OUTCOME_NONE &&

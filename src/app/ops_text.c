@@ -198,7 +198,20 @@ static void put_attempt(struct hx_json_writer *writer, const struct hx_record *r
     put_uint(writer, "sends", record->sends);
 }
 
-static void put_outcome(struct hx_json_writer *writer, const struct hx_outcome *outcome,
+/* True when something was taken out of it. */
+static bool put_shown(struct hx_json_writer *writer, const char *name, struct hx_span json,
+                      const struct hx_redact_names *redact)
+{
+    struct hx_buf redacted;
+    hx_buf_init(&redacted, SIZE_MAX / 2);
+    struct hx_span shown = hx_redact_shown(redact, json, &redacted);
+    hx_ops_put_json(writer, name, shown);
+    hx_buf_fini(&redacted);
+    return shown.ptr != json.ptr;
+}
+
+/* True when something was taken out of it. */
+static bool put_outcome(struct hx_json_writer *writer, const struct hx_outcome *outcome,
                         const struct hx_ops_json *options)
 {
     static const char *const kinds[] = {
@@ -208,8 +221,9 @@ static void put_outcome(struct hx_json_writer *writer, const struct hx_outcome *
     hx_json_put_name(writer, "outcome");
     if (outcome->kind == HX_OUTCOME_NONE) {
         hx_json_put_null(writer);
-        return;
+        return false;
     }
+    bool is_redacted = false;
     hx_json_open_object(writer);
     put_cstr(writer, "kind", kinds[outcome->kind]);
     put_bool(writer, "is_error", outcome->is_error);
@@ -218,9 +232,12 @@ static void put_outcome(struct hx_json_writer *writer, const struct hx_outcome *
     put_uint(writer, "size", outcome->size);
     put_digest(writer, "digest", &outcome->digest);
     if (options->has_payload)
-        hx_ops_put_json(writer, "value",
-                        hx_span_is_absent(options->outcome) ? outcome->bytes : options->outcome);
+        is_redacted =
+            put_shown(writer, "value",
+                      hx_span_is_absent(options->outcome) ? outcome->bytes : options->outcome,
+                      options->redact);
     hx_json_close_object(writer);
+    return is_redacted;
 }
 
 /* From the call to its end, or to the moment when its outcome was called unknown. */
@@ -289,11 +306,14 @@ void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_f
     put_flags(writer, record);
     put_id(writer, "successor", &record->successor);
     put_id(writer, "predecessor", &record->predecessor);
+    bool is_redacted = false;
     if (options->has_payload) {
         put_id(writer, "effect_key", &record->effect_key);
-        hx_ops_put_json(writer, "arguments", record->arguments);
+        is_redacted = put_shown(writer, "arguments", record->arguments, options->redact);
     }
-    put_outcome(writer, &record->outcome, options);
+    is_redacted |= put_outcome(writer, &record->outcome, options);
+    if (options->has_payload)
+        put_bool(writer, "is_redacted", is_redacted);
     struct hx_buf contract;
     hx_buf_init(&contract, 4096);
     hx_contract_format(&record->contract, &contract);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "adapter/store_sqlite/inspect.h"
+#include "json/redact.h"
 #include "json/writer.h"
 
 /* The last digits of an id, which are random; the first are its time and alike for neighbours. */
@@ -34,6 +35,7 @@ struct hx_ops_json {
     bool has_age;           /* what changes from look to look is not in an export */
     bool has_payload;       /* key, arguments and outcome too */
     struct hx_span outcome; /* its bytes when they are not in the record; may be absent */
+    const struct hx_redact_names *redact; /* NULL = all is shown as it is */
 };
 void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_found *found,
                           const struct hx_ops_json *options);

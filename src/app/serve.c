@@ -46,6 +46,7 @@ static void make_gateway(struct serve *serve)
     struct hx_gateway_options options = {
         .issue_secret = hx_ledger_home_secret(&serve->home),
         .logs_arguments = config->global.log_arguments,
+        .redact = &serve->home.redaction.names,
         .ops_options = hx_span_cstr(serve->home.ops_options),
         .message_max = message_max(config),
         .orphan_timeout_ms = orphan_timeout_ms(config),
@@ -266,6 +267,7 @@ static int serve_until_done(struct serve *serve)
                                            .gateway = serve->gateway,
                                            .clock = &serve->clock.clock,
                                            .settings = &config->global,
+                                           .ledger = serve->home.path,
                                            .command = "serve"};
     if (hx_admin_open(&admin, &serve->admin) != 0) {
         fprintf(stderr, "hapax serve: admin_listen: %s.\n", hx_fault_last()->text);

@@ -73,12 +73,16 @@ enum hx_setting_type {
     HX_SETTING_SIZE,
     HX_SETTING_POINTER,
     HX_SETTING_POINTERS,
+    HX_SETTING_NAMES,
     HX_SETTING_KEY_PLACE,
     HX_SETTING_ERRORS,
     HX_SETTING_APPROVAL
 };
 
 enum hx_setting_scope { HX_SCOPE_GLOBAL, HX_SCOPE_SERVER, HX_SCOPE_TOOL };
+
+/* Of one NAMES setting. */
+enum { HX_SETTING_NAMES_MAX = 64 };
 
 struct hx_text_list {
     struct hx_span *items; /* each with a NUL behind it */
@@ -130,6 +134,7 @@ struct hx_approval_rule {
 #define HX_C_SIZE int64_t
 #define HX_C_POINTER const char *
 #define HX_C_POINTERS struct hx_text_list
+#define HX_C_NAMES struct hx_text_list
 #define HX_C_KEY_PLACE struct hx_key_place
 #define HX_C_ERRORS struct hx_no_effect_errors
 #define HX_C_APPROVAL struct hx_approval_rule

@@ -25,7 +25,7 @@ static void format_text(const char *value, struct hx_buf *ret_text)
     (void)hx_buf_append_cstr(ret_text, value ? value : "none");
 }
 
-static void format_pointers(const struct hx_text_list *list, struct hx_buf *ret_text)
+static void format_list(const struct hx_text_list *list, struct hx_buf *ret_text)
 {
     for (size_t i = 0; i < list->count; i++)
         (void)hx_buf_printf(ret_text, "%s%.*s", i > 0 ? "," : "", HX_SPAN_FMT(list->items[i]));
@@ -85,7 +85,8 @@ void hx_value_format(const struct hx_setting_row *row, const void *slot, struct 
         format_number(row, *(const int64_t *)slot, ret_text);
         return;
     case HX_SETTING_POINTERS:
-        format_pointers(slot, ret_text);
+    case HX_SETTING_NAMES:
+        format_list(slot, ret_text);
         return;
     case HX_SETTING_KEY_PLACE:
         format_key_place(slot, ret_text);

@@ -9,6 +9,7 @@
 #include "app/number.h"
 #include "engine/rules.h"
 #include "json/canon.h"
+#include "json/redact.h"
 
 /* --- one type each -------------------------------------------------------------------------------
  */
@@ -190,6 +191,38 @@ static int parse_pointers(const struct hx_setting_row *row, struct hx_span text,
         if (rc != 0)
             return rc;
         list.items[list.count] = hx_span_cstr(pointer);
+        list.count++;
+    } while (rest.len > 0);
+    *slot = list;
+    return 0;
+}
+
+/* Added to those that were said before: whoever names one member more does not mean to show the
+ * others. */
+static int parse_names(const struct hx_setting_row *row, struct hx_span text,
+                       struct hx_arena *arena, struct hx_text_list *slot,
+                       struct hx_complaint *complaint)
+{
+    size_t count_max = slot->count + item_count(text);
+    if (count_max > HX_SETTING_NAMES_MAX)
+        return hx_complain(complaint, "%s: there are %zu of them; %d are the most", row->name,
+                           count_max, HX_SETTING_NAMES_MAX);
+    struct hx_text_list list = {hx_arena_alloc(arena, count_max * sizeof(*list.items)), 0};
+    if (!list.items)
+        return hx_complain(complaint, "%s: the settings are too long", row->name);
+    for (; list.count < slot->count; list.count++)
+        list.items[list.count] = slot->items[list.count];
+    struct hx_span rest = text;
+    do {
+        struct hx_span name = next_item(&rest);
+        if (!hx_redact_name_is_good(name))
+            return refuse(row, name, complaint,
+                          "give names of members, comma between, such as password,api_key; each "
+                          "holds at any depth and whatever its case, and none is a pointer or a "
+                          "pattern");
+        list.items[list.count] = hx_arena_dup(arena, name);
+        if (hx_span_is_absent(list.items[list.count]))
+            return hx_complain(complaint, "%s: the settings are too long", row->name);
         list.count++;
     } while (rest.len > 0);
     *slot = list;
@@ -401,6 +434,7 @@ size_t hx_value_size(enum hx_setting_type type)
     case HX_SETTING_SIZE:
         return sizeof(int64_t);
     case HX_SETTING_POINTERS:
+    case HX_SETTING_NAMES:
         return sizeof(struct hx_text_list);
     case HX_SETTING_KEY_PLACE:
         return sizeof(struct hx_key_place);
@@ -441,6 +475,8 @@ int hx_value_parse(const struct hx_setting_row *row, struct hx_span text, struct
         return parse_pointer(row, text, arena, slot, complaint);
     case HX_SETTING_POINTERS:
         return parse_pointers(row, text, arena, slot, complaint);
+    case HX_SETTING_NAMES:
+        return parse_names(row, text, arena, slot, complaint);
     case HX_SETTING_KEY_PLACE:
         return parse_key_place(row, text, arena, slot, complaint);
     case HX_SETTING_ERRORS:

@@ -58,11 +58,15 @@ static void write_outcome_question(struct hx_buf *text, const struct hx_record *
         HX_SPAN_FMT(record->tool), when, id);
 }
 
-/* Long arguments are shown by their beginning; the digest is of all of them. */
-static void write_arguments(struct hx_buf *text, const struct hx_record *record)
+/* Long arguments are shown by their beginning, and secrets not at all; the digest is of all of
+ * them. */
+static void write_arguments(struct hx_buf *text, const struct hx_redact_names *redact,
+                            const struct hx_record *record)
 {
     char digest[HX_DIGEST_HEX_SIZE];
-    struct hx_span shown = record->arguments;
+    struct hx_buf redacted;
+    hx_buf_init(&redacted, SIZE_MAX / 2);
+    struct hx_span shown = hx_redact_shown(redact, record->arguments, &redacted);
     bool is_cut = shown.len > SHOWN_MAX;
     hx_digest_hex(&record->fingerprint, digest);
     if (is_cut) {
@@ -74,9 +78,11 @@ static void write_arguments(struct hx_buf *text, const struct hx_record *record)
                         is_cut ? " (beginning)" : "",
                         HX_SPAN_FMT(hx_span_is_absent(shown) ? HX_SPAN_LIT("none") : shown),
                         digest);
+    hx_buf_fini(&redacted);
 }
 
-static void write_approval_question(struct hx_buf *text, const struct hx_record *record)
+static void write_approval_question(struct hx_buf *text, const struct hx_redact_names *redact,
+                                    const struct hx_record *record)
 {
     char id[HX_ID_TEXT_SIZE];
     hx_id_format(&record->id, id);
@@ -86,7 +92,7 @@ static void write_approval_question(struct hx_buf *text, const struct hx_record 
                         "allows it (operation %s).\n",
                         HX_SPAN_FMT(record->tool), HX_SPAN_FMT(record->server),
                         HX_SPAN_FMT(record->principal), id);
-    write_arguments(text, record);
+    write_arguments(text, redact, record);
 }
 
 static void write_repeat_question(struct hx_buf *text, const struct hx_record *twin)
@@ -160,7 +166,7 @@ static bool ask_about(struct hx_work *work, enum hx_ask_kind kind)
     if (kind == HX_ASK_OUTCOME)
         write_outcome_question(&text, &work->op.durable);
     else
-        write_approval_question(&text, &work->op.durable);
+        write_approval_question(&text, work->gateway->options.redact, &work->op.durable);
     send_question(ask, &text, kind == HX_ASK_OUTCOME ? outcome_choices : approval_choices,
                   asker->request->exchange);
     hx_buf_fini(&text);

@@ -111,11 +111,12 @@ void hx_intake_tell_arguments(struct hx_call *call)
 {
     enum { SHOWN_MAX = 700 };
     struct hx_gateway *gateway = call->gateway;
-    struct hx_span shown = call->arguments;
     struct hx_json_writer writer;
-    struct hx_buf text;
-    if (!gateway->options.logs_arguments || hx_span_is_absent(shown))
+    struct hx_buf text, redacted;
+    if (!gateway->options.logs_arguments || hx_span_is_absent(call->arguments))
         return;
+    hx_buf_init(&redacted, SIZE_MAX / 2);
+    struct hx_span shown = hx_redact_shown(gateway->options.redact, call->arguments, &redacted);
     if (shown.len > SHOWN_MAX) {
         shown.len = SHOWN_MAX;
         while (shown.len > 0 && ((unsigned char)shown.ptr[shown.len] & 0xc0) == 0x80)
@@ -127,6 +128,7 @@ void hx_intake_tell_arguments(struct hx_call *call)
     hx_tell(gateway, HX_TELL_INFO, "arguments", "tool=%s len=%zu arguments=%.*s", call->tool->name,
             call->arguments.len, HX_SPAN_FMT(hx_buf_span(&text)));
     hx_buf_fini(&text);
+    hx_buf_fini(&redacted);
 }
 
 void hx_intake_fill_wanted(struct hx_call *call)

@@ -15,6 +15,7 @@
 #include "wire/mcp.h"
 #include "json/canon.h"
 #include "json/compare.h"
+#include "json/redact.h"
 
 /* An error by which a tool proves that it did nothing. */
 struct hx_no_effect_rule {
@@ -94,7 +95,9 @@ struct hx_gateway_options {
     struct hx_span issue_secret;
     struct hx_span ops_options; /* what a person must add to "hapax ops …" to read this ledger */
     bool logs_arguments;        /* the operator allows that arguments are told, see `tell` */
-    bool ends_with_client;      /* `hapax run`: its one client's end is the gateway's */
+    /* Members whose values nobody is shown; NULL = none. Callers and servers get them. */
+    const struct hx_redact_names *redact;
+    bool ends_with_client; /* `hapax run`: its one client's end is the gateway's */
     size_t message_max;
     int64_t orphan_timeout_ms;  /* for work of which no tool rule speaks */
     uint32_t waiters_max;       /* per operation, then BUSY */

@@ -263,19 +263,23 @@ static void take_notification(struct hx_link *link, const struct hx_rpc_msg *msg
 static void tell_noise(struct hx_link *link, struct hx_span line)
 {
     char shown[81];
-    size_t len = line.len < sizeof(shown) - 1 ? line.len : sizeof(shown) - 1;
+    struct hx_buf redacted;
+    if (link->noise_count != 1)
+        return;
+    hx_buf_init(&redacted, SIZE_MAX / 2);
+    struct hx_span said = hx_redact_shown(link->gateway->options.redact, line, &redacted);
+    size_t len = said.len < sizeof(shown) - 1 ? said.len : sizeof(shown) - 1;
     for (size_t i = 0; i < len; i++) {
         bool is_plain =
-            line.ptr[i] >= ' ' && line.ptr[i] < 0x7f && line.ptr[i] != '"' && line.ptr[i] != '\\';
-        shown[i] = is_plain ? line.ptr[i] : '?';
+            said.ptr[i] >= ' ' && said.ptr[i] < 0x7f && said.ptr[i] != '"' && said.ptr[i] != '\\';
+        shown[i] = is_plain ? said.ptr[i] : '?';
     }
     shown[len] = '\0';
     /* The torn half of a result is noise too, and results do not belong in a log. */
     bool looks_like_json = line.len > 0 && (line.ptr[0] == '{' || line.ptr[0] == '[');
-    if (link->noise_count == 1)
-        hx_tell(link->gateway, HX_TELL_WARN, "server_noise", "server=\"%.*s\" len=%zu line=\"%s\"",
-                HX_SPAN_FMT(link->server->options.name), line.len,
-                looks_like_json ? "{...}" : shown);
+    hx_tell(link->gateway, HX_TELL_WARN, "server_noise", "server=\"%.*s\" len=%zu line=\"%s\"",
+            HX_SPAN_FMT(link->server->options.name), line.len, looks_like_json ? "{...}" : shown);
+    hx_buf_fini(&redacted);
 }
 
 /* What only clients ask. A program that is no server may write back what it reads; clients are not

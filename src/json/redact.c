@@ -319,3 +319,12 @@ int hx_redact(const struct hx_redact_names *names, struct hx_span text, struct h
         return HX_REDACT_UNTOUCHED;
     return redact_text(names, text, 0, out);
 }
+
+struct hx_span hx_redact_shown(const struct hx_redact_names *names, struct hx_span text,
+                               struct hx_buf *buf)
+{
+    int rc = hx_redact(names, text, buf);
+    if (rc == HX_REDACT_UNTOUCHED)
+        return text;
+    return rc == 0 ? hx_buf_span(buf) : HX_SPAN_LIT(QUOTED);
+}

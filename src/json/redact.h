@@ -46,4 +46,9 @@ bool hx_redact_name_eq(struct hx_span a, struct hx_span b);
 int hx_redact(const struct hx_redact_names *names, struct hx_span text,
               struct hx_buf *out) HX_MUST_CHECK;
 
+/* What may be shown of `text`: all of it, or what `buf` (empty, the caller's) then holds. Where
+ * memory ends, nothing of it. */
+struct hx_span hx_redact_shown(const struct hx_redact_names *names, struct hx_span text,
+                               struct hx_buf *buf);
+
 #endif

@@ -18,6 +18,7 @@ from . import (  # noqa: F401
     field_data,
     field_hang,
     field_keys,
+    field_redaction,
     field_resend,
     field_sessions,
     field_state,
