@@ -18,8 +18,7 @@
 static struct {
     enum hx_log_level level;
     int fd;
-    bool has_arguments;
-} log_state = {HX_LOG_WARN, STDERR_FILENO, false};
+} log_state = {HX_LOG_WARN, STDERR_FILENO};
 
 _Static_assert(HX_CHOICE_log_level_DEBUG - HX_CHOICE_log_level_ERROR == HX_LOG_DEBUG,
                "log levels stand in one order in tables/config.def and app/log.h");
@@ -29,7 +28,6 @@ struct hx_log_options hx_settings_log_options(const struct hx_settings *settings
     return (struct hx_log_options){
         .level = (enum hx_log_level)(settings->log_level - HX_CHOICE_log_level_ERROR),
         .path = settings->log_file,
-        .has_arguments = settings->log_arguments,
     };
 }
 
@@ -44,7 +42,6 @@ int hx_log_open(const struct hx_log_options *options)
     hx_log_close();
     log_state.fd = fd;
     log_state.level = options->level;
-    log_state.has_arguments = options->has_arguments;
     return 0;
 }
 
@@ -152,12 +149,6 @@ void hx_log_key(struct hx_log_line *line, const char *name, struct hx_span key)
     hx_hasher_free(hasher);
     hx_digest_hex(&digest, hex);
     appendf(line, " %s=%.8s", name, hex);
-}
-
-void hx_log_arguments(struct hx_log_line *line, struct hx_span arguments)
-{
-    if (log_state.has_arguments)
-        hx_log_text(line, "arguments", arguments);
 }
 
 void hx_log_pairs(struct hx_log_line *line, const char *pairs)

@@ -2,8 +2,9 @@
 /*
  * The log: one logfmt line per event, written in one piece, so that lines of several processes
  * never mix in one file. It carries operation ids, attempts, tool names and states. Arguments,
- * results and keys have no function here that would print them, but for hx_log_arguments, which the
- * operator must have allowed; of a key only a short hash is shown.
+ * results and keys have no function here that would print them; of a key only a short hash is shown.
+ * Where the operator allows arguments, the engine tells them, less what is named to be redacted
+ * (engine/intake_read.c).
  *
  *   struct hx_log_line line;
  *   hx_log_begin(&line, HX_LOG_INFO, "attempt_sent");
@@ -37,7 +38,6 @@ struct hx_log_line {
 struct hx_log_options {
     enum hx_log_level level;
     const char *path; /* NULL = standard error */
-    bool has_arguments;
 };
 
 struct hx_log_options hx_settings_log_options(const struct hx_settings *settings);
@@ -54,7 +54,6 @@ void hx_log_number(struct hx_log_line *line, const char *name, int64_t value);
 void hx_log_id(struct hx_log_line *line, const char *name, const struct hx_id *id);
 /* Eight hex digits of the key's SHA-256: enough to find it again, too little to use it. */
 void hx_log_key(struct hx_log_line *line, const char *name, struct hx_span key);
-void hx_log_arguments(struct hx_log_line *line, struct hx_span arguments);
 /* Ready pairs, "name=value name=value", as the engine tells them. */
 void hx_log_pairs(struct hx_log_line *line, const char *pairs);
 void hx_log_fault(struct hx_log_line *line, const struct hx_fault *fault);

@@ -187,7 +187,9 @@ static void show_identity(const struct hx_ops *ops, const struct hx_record *reco
     if (record->key_source == HX_KEY_NONE) {
         fputs("none", ops->out);
     } else if (has_payload) {
-        hx_ops_print_plain(ops->out, record->key, HX_ID_SIZE * HX_ID_SIZE);
+        bool is_shown = hx_ops_shows_key(record, &ops->redaction.names);
+        hx_ops_print_plain(ops->out, is_shown ? record->key : HX_SPAN_LIT(HX_REDACTED),
+                           HX_ID_SIZE * HX_ID_SIZE);
         fprintf(ops->out, " (%s)", hx_key_source_name(record->key_source));
     } else {
         fprintf(ops->out, "%s", hx_key_source_name(record->key_source));

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "core/key.h"
 #include "core/words.h"
 #include "json/reader.h"
+#include "json/text.h"
 
 void hx_ops_short_id(const struct hx_id *id, char *ret_text)
 {
@@ -262,7 +264,38 @@ static void put_flags(struct hx_json_writer *writer, const struct hx_record *rec
     put_bool(writer, "is_told_pending", record->is_told_pending);
 }
 
-static void put_identity(struct hx_json_writer *writer, const struct hx_record *record,
+bool hx_ops_shows_key(const struct hx_record *record, const struct hx_redact_names *redact)
+{
+    bool is_member = record->key_source == HX_KEY_ARGUMENT || record->key_source == HX_KEY_INJECTED;
+    if (!is_member || redact == NULL || redact->count == 0)
+        return true;
+    if (hx_span_is_absent(record->arguments)) /* not kept: nobody can tell any more */
+        return false;
+    struct hx_buf redacted, key;
+    hx_buf_init(&redacted, SIZE_MAX / 2);
+    hx_buf_init(&key, 8 * HX_KEY_LEN_MAX);
+    struct hx_span shown = hx_redact_shown(redact, record->arguments, &redacted);
+    hx_json_text_quote(&key, record->key);
+    bool is_shown = shown.ptr == record->arguments.ptr ||
+                    (hx_buf_ok(&key) && hx_span_contains(shown, hx_buf_span(&key)));
+    hx_buf_fini(&key);
+    hx_buf_fini(&redacted);
+    return is_shown;
+}
+
+/* True when something was taken out of it. */
+static bool put_key(struct hx_json_writer *writer, const struct hx_record *record,
+                    const struct hx_ops_json *options)
+{
+    if (!options->has_payload || record->key_source == HX_KEY_NONE)
+        return false;
+    bool is_shown = hx_ops_shows_key(record, options->redact);
+    put_span(writer, "key", is_shown ? record->key : HX_SPAN_LIT(HX_REDACTED));
+    return !is_shown;
+}
+
+/* True when something was taken out of it. */
+static bool put_identity(struct hx_json_writer *writer, const struct hx_record *record,
                          const struct hx_ops_json *options)
 {
     put_span(writer, "tenant", record->tenant);
@@ -270,10 +303,10 @@ static void put_identity(struct hx_json_writer *writer, const struct hx_record *
     put_span(writer, "server", record->server);
     put_span(writer, "tool", record->tool);
     put_cstr(writer, "key_source", hx_key_source_name(record->key_source));
-    if (options->has_payload && record->key_source != HX_KEY_NONE)
-        put_span(writer, "key", record->key);
+    bool is_redacted = put_key(writer, record, options);
     put_uint(writer, "generation", record->generation);
     put_digest(writer, "fingerprint", &record->fingerprint);
+    return is_redacted;
 }
 
 void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_found *found,
@@ -285,7 +318,7 @@ void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_f
     put_cstr(writer, "effect", hx_effect_state_name(hx_record_effect(record)));
     put_cstr(writer, "delivery", hx_delivery_name(hx_record_delivery(record)));
     put_cstr(writer, "reason", hx_reason_name(record->reason));
-    put_identity(writer, record, options);
+    bool is_redacted = put_identity(writer, record, options);
     if (options->has_age) {
         hx_json_put_name(writer, "age_ms");
         hx_json_put_int(writer, hx_age_ms(&record->created, &options->now));
@@ -306,10 +339,9 @@ void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_f
     put_flags(writer, record);
     put_id(writer, "successor", &record->successor);
     put_id(writer, "predecessor", &record->predecessor);
-    bool is_redacted = false;
     if (options->has_payload) {
         put_id(writer, "effect_key", &record->effect_key);
-        is_redacted = put_shown(writer, "arguments", record->arguments, options->redact);
+        is_redacted |= put_shown(writer, "arguments", record->arguments, options->redact);
     }
     is_redacted |= put_outcome(writer, &record->outcome, options);
     if (options->has_payload)

@@ -39,6 +39,8 @@ struct hx_ops_json {
 };
 void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_found *found,
                           const struct hx_ops_json *options);
+/* False when the caller's key came in a member that must not be shown, or may have. */
+bool hx_ops_shows_key(const struct hx_record *record, const struct hx_redact_names *redact);
 void hx_ops_put_history_line(struct hx_json_writer *writer, const struct hx_history_line *line);
 void hx_ops_put_wall(struct hx_json_writer *writer, const char *name, struct hx_wall wall);
 /* JSON from elsewhere as one line; null when absent. */

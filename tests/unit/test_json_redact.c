@@ -234,6 +234,22 @@ static void without_names_nothing_is_taken(void **state)
     hx_buf_fini(&out);
 }
 
+static void what_is_shown(void **state)
+{
+    (void)state;
+    struct hx_buf buf;
+    struct hx_span secret = HX_SPAN_LIT("{\"password\":\"hunter2\"}");
+    struct hx_span plain = HX_SPAN_LIT("{\"a\":1}");
+    hx_buf_init(&buf, 100);
+    assert_ptr_equal(hx_redact_shown(&names, plain, &buf).ptr, plain.ptr);
+    assert_true(hx_span_is_absent(hx_redact_shown(&names, HX_SPAN_NONE, &buf)));
+    assert_span_equal(hx_redact_shown(&names, secret, &buf), "{\"password\":\"[redacted]\"}");
+    hx_buf_fini(&buf);
+    hx_buf_init(&buf, 8); /* not even half of it fits */
+    assert_span_equal(hx_redact_shown(&names, secret, &buf), "\"[redacted]\"");
+    hx_buf_fini(&buf);
+}
+
 static bool redact_once(void *context)
 {
     (void)context;
@@ -276,6 +292,7 @@ int main(void)
         cmocka_unit_test(deep_nesting),
         cmocka_unit_test(names_that_can_be_meant),
         cmocka_unit_test(without_names_nothing_is_taken),
+        cmocka_unit_test(what_is_shown),
         cmocka_unit_test(a_failure_is_no_text_to_show),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

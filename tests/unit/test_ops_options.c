@@ -60,6 +60,12 @@ static void understands(void **state)
     assert_string_equal(options.id, "-odd-key");
     assert_int_equal(PARSE("export", "--since", "2h"), 0);
     assert_int_equal(options.since.ms, now.ms - 7200000);
+    assert_int_equal(PARSE("export", "--redact", "password", "--redact=api_key"), 0);
+    assert_int_equal(options.redact_count, 2);
+    assert_string_equal(options.redact[1], "api_key");
+    assert_false(options.is_raw);
+    assert_int_equal(PARSE("show", "5d1c2a90", "--raw"), 0);
+    assert_true(options.is_raw);
     assert_int_equal(PARSE("recover", "--backup-taken-at", "2026-11-29T03:00:00+01:00"), 0);
     assert_int_equal(options.backup_taken_at.ms, INT64_C(1795917600000));
 }
@@ -116,6 +122,10 @@ static void refuses(void **state)
         {{"cancel", "a", "--tool", "t"}, "--server and --tool go with --key"},
         {{"export", "--json"}, "export has no option '--json'"},
         {{"export", "--since", "yesterday"}, "'yesterday' is not possible"},
+        {{"export", "--redact", "a,b"}, "'a,b' is not possible"},
+        {{"export", "--redact", "*key*"}, "no pattern"},
+        {{"show", "a", "--raw", "--redact", "b"}, "--raw and --redact are opposites"},
+        {{"list", "--raw"}, "list has no option '--raw'"},
         {{"recover", "--backup-taken-at", "2026-11-29"}, "a moment with its zone"},
         {{"outbox", "--again"}, "say which event"},
         {{"outbox", "--again", "5d1c2a90", "--parked"}, "say which event"},

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -169,6 +170,34 @@ static void options_in_every_spelling(void **state)
     hx_settings_fini(&settings);
 }
 
+/* Said again they are added; only none takes them back. */
+static void names_add_up(void **state)
+{
+    struct hx_settings settings;
+    struct hx_complaint complaint;
+    struct hx_buf shown;
+    int used;
+    (void)state;
+    int rc = PARSE(&settings, &complaint, &used, "--redact", "x", "--redact", "none", "--redact",
+                   "password, api_key", "--redact=card number", "s");
+    assert_string_equal(complaint.text, "");
+    assert_int_equal(rc, 0);
+    assert_int_equal(settings.redact.count, 3);
+    hx_buf_init(&shown, 1000);
+    hx_value_format(hx_setting_row(HX_SETTING_redact), &settings.redact, &shown);
+    assert_int_equal(hx_buf_append_char(&shown, '\0'), 0);
+    assert_string_equal(shown.data, "password,api_key,card number");
+    for (int i = 3; i < HX_SETTING_NAMES_MAX; i++)
+        assert_int_equal(
+            hx_settings_set(&settings, HX_SPAN_LIT("redact"), HX_SPAN_LIT("a"), &complaint), 0);
+    rc = hx_settings_set(&settings, HX_SPAN_LIT("redact"), HX_SPAN_LIT("a"), &complaint);
+    assert_int_equal(rc, 1);
+    assert_non_null(strstr(complaint.text, "64 are the most"));
+    assert_int_equal(settings.redact.count, HX_SETTING_NAMES_MAX);
+    hx_buf_fini(&shown);
+    hx_settings_fini(&settings);
+}
+
 static void typed_values(void **state)
 {
     struct hx_settings settings;
@@ -280,6 +309,11 @@ static void refusals(void **state)
         {{"--key-argument", "key"}, {"--key-argument", "'key'", "JSON pointer"}},
         {{"--key-argument", "/a~2"}, {"--key-argument", "'/a~2'"}},
         {{"--ignore", "/a,b"}, {"--ignore", "'b'"}},
+        {{"--redact", "/password"}, {"--redact", "'/password'", "none is a pointer"}},
+        {{"--redact", "a,*key*"}, {"--redact", "'*key*'", "pattern"}},
+        {{"--redact", ""}, {"--redact", "''"}},
+        {{"--redact", "a,,b"}, {"--redact", "''"}},
+        {{"--tool", "pay: redact=a"}, {"redact", "holds for the whole server"}},
         {{"--effect-key", "key"}, {"--effect-key", "'key'", "sep3182"}},
         {{"--no-effect-errors", "*"}, {"--no-effect-errors", "'*'", "some text"}},
         {{"--approval", "when: amount > 1"}, {"--approval", "when: /amount > 100"}},
@@ -443,6 +477,7 @@ int main(void)
         cmocka_unit_test(numbers_print_as_they_are_read),
         cmocka_unit_test(defaults_are_those_of_the_core),
         cmocka_unit_test(options_in_every_spelling),
+        cmocka_unit_test(names_add_up),
         cmocka_unit_test(typed_values),
         cmocka_unit_test(the_most_specific_rule_wins),
         cmocka_unit_test(globs),

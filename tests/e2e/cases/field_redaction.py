@@ -145,6 +145,24 @@ def kept(t, w):
     t.equal(len(t.effects()), 1, "effects")
 
 
+@case("146_a_key_in_a_named_member")
+def key_in_member(t, w):
+    """The caller's key is shown to operators, unless it came in a member that is named."""
+    client = w.client(ECHO, "--key-argument", "/api_key", *NAMES)
+    for n in range(2):
+        result = client.result(client.call(args={"API_key": 1, "api_key": SECRETS[0]}))
+        t.equal(operation(result)["replayed"], n == 1, "replayed")
+    op = json.loads(export(t))
+    t.equal((op["key"], op["key_source"]), ("[redacted]", "key_argument"), "the key in the export")
+    status, out, _ = t.ops("show", SECRETS[0], "--arguments", "--ledger", t.ledger)
+    t.equal((status, has_secret(out.decode())), (0, []), f"show, found by the key: {out!r}")
+    t.equal(json.loads(export(t, "--raw"))["key"], SECRETS[0], "the key with --raw")
+    other = w.client(ECHO, "--key-argument", "/order", ledger=t.path("other"))
+    other.result(other.call(args={"order": "o-4711"}))
+    told = t.ops("export", "--ledger", t.path("other"), "--redact", "password")[1]
+    t.equal(json.loads(told)["key"], "o-4711", "a key that came in another member")
+
+
 @case("146_redacted_in_questions_to_people")
 def asked(t, w):
     """A person who is asked to approve sees what is to run, less the secrets; and that is what runs."""
