@@ -2,8 +2,8 @@
 /*
  * The log: one logfmt line per event, written in one piece, so that lines of several processes
  * never mix in one file. It carries operation ids, attempts, tool names and states. Arguments,
- * results and keys have no function here that would print them; of a key only a short hash is shown.
- * Where the operator allows arguments, the engine tells them, less what is named to be redacted
+ * results and keys have no function here that would print them; of a key only a short hash is
+ * shown. Where the operator allows arguments, the engine tells them, less what is to be redacted
  * (engine/intake_read.c).
  *
  *   struct hx_log_line line;

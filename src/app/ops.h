@@ -40,8 +40,8 @@ int hx_ops_fault(const struct hx_ops *ops, int status);
 int hx_ops_open(struct hx_ops *ops) HX_MUST_CHECK;
 void hx_ops_close(struct hx_ops *ops);
 
-/* Reads what must not be shown; nothing when the options want everything. 0, or the exit status after
- * having said why. */
+/* Reads what must not be shown; nothing when the options want everything. 0, or the exit status
+ * after having said why. */
 int hx_ops_read_redaction(struct hx_ops *ops) HX_MUST_CHECK;
 
 /* The operation that options.id names, into the arena. 0, or the exit status after having said why.
