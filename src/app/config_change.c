@@ -44,11 +44,13 @@ static bool is_same_value(const struct hx_setting_row *row, const void *a, const
     return is_same;
 }
 
+/* What is to be hidden is only added to, so that it can be at any time. */
 static const char *changed_global(const struct hx_settings *before, const struct hx_settings *after)
 {
     for (int i = 0; i < HX_SETTING_COUNT; i++) {
         const struct hx_setting_row *row = hx_setting_row((enum hx_setting_id)i);
-        if (row->scope == HX_SCOPE_GLOBAL && !is_same_value(row, before, after))
+        if (row->scope == HX_SCOPE_GLOBAL && i != HX_SETTING_redact &&
+            !is_same_value(row, before, after))
             return row->name;
     }
     return NULL;

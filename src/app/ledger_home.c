@@ -27,6 +27,8 @@ int hx_ledger_home_redact(struct hx_ledger_home *home, const struct hx_text_list
     for (size_t i = 0; i < names->count; i++)
         if (hx_redaction_add(&home->redaction, names->items[i]) < 0)
             return hx_complain(complaint, "redact: %s", hx_fault_last()->text);
+    if (home->has_ledger && hx_redaction_keep(&home->redaction, home->path) < 0)
+        return hx_complain(complaint, "redact: %s", hx_fault_last()->text);
     return 0;
 }
 

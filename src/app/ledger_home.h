@@ -40,8 +40,8 @@ int hx_ledger_home_find(struct hx_ledger_home *home, const struct hx_settings *s
  * struct hx_store_sqlite_options. */
 void hx_ledger_home_open(struct hx_ledger_home *home, struct hx_clock_os *clock,
                          struct hx_loop *loop, const char *command, int64_t session_idle_ms);
-/* Further names that are not shown, beside those of the settings; before it is opened. 0, or 1 with
- * a complaint. */
+/* Further names that are not shown, beside those of the settings. They are kept with the ledger as
+ * soon as it is open. 0, or 1 with a complaint. */
 int hx_ledger_home_redact(struct hx_ledger_home *home, const struct hx_text_list *names,
                           struct hx_complaint *complaint) HX_MUST_CHECK;
 /* Absent when there is none that can be used. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The configuration, read again while calls are under way. All of it is taken, or nothing: what is
- * refused leaves everything as it was.
+ * refused leaves everything as it was, but for names of what is to be hidden, which stay hidden.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void refused(const char *reason)
     hx_tell_log(NULL, HX_TELL_ERROR, "reload_refused", pairs);
 }
 
-static int read_again(const struct serve *serve, struct hx_config *config)
+static int read_again(struct serve *serve, struct hx_config *config)
 {
     struct hx_complaint complaint;
     if (hx_serve_options_parse(serve->argc, serve->argv, config, &complaint) != 0) {
@@ -36,6 +36,10 @@ static int read_again(const struct serve *serve, struct hx_config *config)
                     "%s holds for the life of the process and is another now; take it back, or "
                     "start hapax serve anew",
                     fixed);
+        refused(complaint.text);
+        return 1;
+    }
+    if (hx_ledger_home_redact(&serve->home, &config->global.redact, &complaint) != 0) {
         refused(complaint.text);
         return 1;
     }

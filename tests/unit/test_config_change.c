@@ -52,6 +52,7 @@ static void what_holds_for_the_life_of_a_process(void **state)
         {BANK, BANK, NULL},
         {BANK, BANK "log_level: debug\n", "log_level"},
         {BANK, BANK "ledger: /var/lib/x\n", "ledger"},
+        {BANK "redact: [a, b]\n", BANK "redact: [b, c]\n", NULL},
         {BANK, BANK "limits:\n  sessions: 7\n", "sessions"},
         {BANK, BANK "listen: 127.0.0.1:9\n", "listen"},
         {BANK "listen: [127.0.0.1:9, 127.0.0.1:8]\n", BANK "listen: 127.0.0.1:9\n", "listen"},

@@ -10,8 +10,9 @@ import stat
 from rawclient import KEY as META_KEY, RawClient, rawjson
 from webclient import Serve
 from .admin import Admin, hashes
-from .serve import token, upstream, write_config
 from .people import ASKS, FORM, question, reply
+from .reload import hup, told
+from .serve import token, upstream, write_config
 from .way import case, operation, without_ours
 
 KEY = "0190a0a0-0000-7000-8000-000000000146"
@@ -177,19 +178,22 @@ def asked(t, w):
     t.equal([one["args"].encode() for one in t.effects()], [RAW], "what the server got")
 
 
-@case("146_redacted_behind_serve")
-def served(t, w):
-    """The same with `redact` in the file of `hapax serve`, and a name more on its command line."""
-    log = t.path("log")
-    api = Admin(t)
-    config = write_config(
+def config_of(t, api, names):
+    return write_config(
         t,
         [upstream(t, "bank", ECHO)],
         [token("one", "hpx_one", "ann")],
-        f"redact: [password, api_key]\nlog_level: info\nlog_file: {log}\nlog_arguments: on\n"
+        f"redact: [{names}]\nlog_level: info\nlog_file: {t.path('log')}\nlog_arguments: on\n"
         f"admin_listen: unix:{api.path}\nadmin_tokens: {hashes()}\n",
     )
-    running = Serve(t, ["--redact", "iban"], config=config)
+
+
+@case("146_redacted_behind_serve")
+def served(t, w):
+    """The same with `redact` in the file of `hapax serve`, a name more on its command line, and one more
+    when the file is read again."""
+    api = Admin(t)
+    running = Serve(t, ["--redact", "iban"], config=config_of(t, api, "password, api_key"))
     client = running.client(path="/mcp/bank", token="hpx_one")
     args = json.loads(RAW)
     results = [client.call(args=args, key=KEY).result() for _ in range(2)]
@@ -199,7 +203,13 @@ def served(t, w):
     shown_of(t, export(t), "the export")
     ident = operation(results[0])["id"]
     shown_of(t, json.dumps(api.get(f"/v1/operations/{ident}")), "the admin API")
-    with open(log, encoding="utf-8") as file:
-        said = file.read()
-    t.true(has_secret(said) == [] and "[redacted]" in said, f"the log: {said}")
+    said = "\n".join(told(t, "event=arguments"))
+    t.true(has_secret(said) == [] and "[redacted]" in said and "ann" in said, f"the log: {said}")
     t.equal(names_kept(t)[1], ["password", "api_key", "iban"], "the names")
+    config_of(t, api, "password, user")
+    hup(t, running)
+    t.equal(client.call(args={"user": "bob", "api_key": "x-y-z"}).result()["echo"]["user"], "bob", "echo")
+    said = told(t, "event=arguments")[-1]
+    t.true("bob" not in said and "x-y-z" not in said, f"the log after another name: {said}")
+    users = [json.loads(line)["arguments"]["user"] for line in export(t).splitlines()]
+    t.equal(users, ["[redacted]"] * 2, "the export after another name")
