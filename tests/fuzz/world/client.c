@@ -437,11 +437,12 @@ static struct hx_digest session_key(const struct world *world, unsigned number)
     return key;
 }
 
-struct world_door *world_door_new(struct world *world)
+static struct world_door *door_new(struct world *world, unsigned number,
+                                   const struct hx_store_session *kept)
 {
     struct world_door *door = hx_new(struct world_door);
     door->world = world;
-    door->number = ++world->door_count;
+    door->number = number;
     door->downstream = (struct hx_downstream){.ops = world->is_web ? &web_ops : &pipe_ops,
                                               .inbox = &world->downstream_inbox};
     hx_lines_init(&door->lines, WORLD_MESSAGE_MAX, world->hasher);
@@ -459,11 +460,54 @@ struct world_door *world_door_new(struct world *world)
         .key = session_key(world, door->number),
         .endpoint = world->is_web ? HX_SPAN_LIT("bank") : HX_SPAN_NONE,
         .share = world->is_shared ? HX_SPAN_LIT("*") : HX_SPAN_NONE,
+        .initialize = kept != NULL ? kept->initialize : HX_SPAN_NONE,
+        .revision = kept != NULL ? kept->revision : HX_SPAN_NONE,
     };
     door->session = hx_session_new(world->gateway, &options);
     hx_assert(door->session != NULL);
     world->wake_at = world->now_ms;
     return door;
+}
+
+struct world_door *world_door_new(struct world *world)
+{
+    return door_new(world, ++world->door_count, NULL);
+}
+
+static void on_found(void *context, uint64_t ticket, enum hx_store_result result,
+                     const struct hx_store_session *found)
+{
+    struct world *world = context;
+    struct world_door *door = NULL;
+    hx_list_for_each (at, &world->doors) {
+        if (hx_container_of(at, struct world_door, node)->number == ticket)
+            door = hx_container_of(at, struct world_door, node);
+    }
+    if (result != HX_STORE_DONE || door == NULL || !door->was_cut || !door->is_over ||
+        hx_gateway_is_draining(world->gateway))
+        return;
+    struct world_door *again = door_new(world, door->number, found);
+    hx_list_splice(&again->requests, &door->requests);
+    again->request_count = door->request_count;
+    hx_list_splice(&again->exchanges, &door->exchanges);
+    hx_list_for_each (at, &again->requests) {
+        struct world_request *request = hx_container_of(at, struct world_request, node);
+        request->is_let_go |= request->answers < request->arrivals;
+    }
+    hx_list_for_each (at, &again->exchanges)
+        hx_container_of(at, struct world_exchange, node)->state = WORLD_EXCHANGE_GONE;
+    world_door_free(door);
+    world->door = again;
+}
+
+void world_client_return(struct world_door *door)
+{
+    struct world *world = door->world;
+    struct hx_digest key = session_key(world, door->number);
+    if (!world->is_web || !door->was_cut || world->gateway == NULL)
+        return;
+    hx_gateway_find_session(world->gateway, &key, on_found, world, door->number);
+    world->wake_at = world->now_ms;
 }
 
 void world_door_free(struct world_door *door)
@@ -492,8 +536,11 @@ void world_door_free(struct world_door *door)
 
 void world_doors_cut(struct world *world)
 {
-    hx_list_for_each (at, &world->doors)
-        hx_container_of(at, struct world_door, node)->is_closed = true;
+    hx_list_for_each (at, &world->doors) {
+        struct world_door *door = hx_container_of(at, struct world_door, node);
+        door->was_cut |= !door->is_closed;
+        door->is_closed = door->is_over = true;
+    }
 }
 
 void world_client_leave(struct world_door *door, unsigned how)
@@ -547,6 +594,17 @@ void world_client_resume(struct world_door *door, const char *name)
     exchange->number = ++world->exchange_count;
     snprintf(exchange->name, sizeof exchange->name, "%s", name);
     hx_list_append(&door->exchanges, &exchange->node);
+    /* Its request may be answered once more, or nobody knows of it. */
+    hx_list_for_each (at, &door->exchanges) {
+        const struct world_exchange *before = hx_container_of(at, struct world_exchange, node);
+        hx_list_for_each (of, &door->requests) {
+            struct world_request *request = hx_container_of(of, struct world_request, node);
+            if (request->exchange == before->number && strcmp(before->name, name) == 0) {
+                request->arrivals++;
+                request->is_let_go = true;
+            }
+        }
+    }
     (void)append(door, HX_PEER_RESUME, 0, exchange->number, hx_span_cstr(name));
 }
 

@@ -89,7 +89,7 @@ static bool is_spooled(const struct world *world, const struct hx_id *operation)
 static bool may_be_sent_again(const struct hx_record *row)
 {
     return row->contract.tool_class == HX_CLASS_IDEMPOTENT ||
-           row->contract.tool_class == HX_CLASS_KEYED;
+           row->contract.tool_class == HX_CLASS_KEYED || row->contract.retries_after_proof;
 }
 
 int world_judge_send(struct world_way *way, uint64_t tag)

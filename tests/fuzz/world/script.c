@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The commands. Each is one letter and the characters named behind it; "0" counts as 0, ":" as 10,
- * and so on. TEXT goes to the end of the line; in it "~" stands for the member "jsonrpc", "^"
- * the id of the newest request. What is no command is passed over.
+ * and so on. TEXT goes to the end of the line; in it "~" stands for the member "jsonrpc", "^" for
+ * the id of the newest request, "%" for that of the newest operation. What is no command is passed
+ * over.
  *
  *   the client        I f    initialize and initialized; f: its revision, and can it be asked?
  *                     C t k a  calls tool t under key k (0 none) with argument a
- *                     L      tools/list     P  ping
+ *                     L      tools/list     P n  some other request
  *                     R n    says its n-th newest request again, with its id
  *                     X n r  cancels the n-th newest; r: why
- *                     O w k  asks about operations: what, and by which key
+ *                     O w k  asks about operations, by key, or settles the newest one
  *                     W TEXT  a line      w TEXT  bytes, and no end of a line
  *                     A n f  answers what it is asked
  *                     G h    leaves       g n  its n-th exchange is cut       r n  comes back to it
  *                     N      another client comes        @ n  commands are for client n
+ *                     b n    client n comes back after its gateway was killed
  *                     V m    what is written to it is taken at once (0) or not (1)
  *   the server        a n f  answers the n-th newest request    l n f  over HTTP: does not
  *                     S TEXT  a line      s TEXT  bytes         q f  says something of its own
@@ -55,15 +57,29 @@ static struct hx_span take_text(struct input *input)
     return hx_span(begin, len);
 }
 
-/* Into `out`, which is cut off where it is full. */
-static void expand(struct hx_buf *out, struct hx_span text, const char *id, bool is_line)
+static void newest_operation(struct world *world, char ret_text[HX_ID_TEXT_SIZE])
 {
+    const struct hx_record *row, *newest = NULL;
+    for (size_t i = 0; (row = hx_memory_ledger_row(world->ledger, i)) != NULL; i++)
+        newest = row;
+    const struct hx_id none = {{0}};
+    hx_id_format(newest != NULL ? &newest->id : &none, ret_text);
+}
+
+/* Into `out`, which is cut off where it is full. */
+static void expand(struct world *world, struct hx_buf *out, struct hx_span text, const char *id,
+                   bool is_line)
+{
+    char operation[HX_ID_TEXT_SIZE];
+    newest_operation(world, operation);
     hx_buf_init(out, WORLD_TEXT_MAX);
     for (size_t i = 0; i < text.len && out->len + 128 < WORLD_TEXT_MAX; i++) {
         if (text.ptr[i] == '~')
             hx_assert(hx_buf_append_cstr(out, "\"jsonrpc\":\"2.0\"") == 0);
         else if (text.ptr[i] == '^')
             hx_assert(hx_buf_append_cstr(out, id) == 0);
+        else if (text.ptr[i] == '%')
+            hx_assert(hx_buf_append_cstr(out, operation) == 0);
         else
             hx_assert(hx_buf_append_char(out, text.ptr[i]) == 0);
     }
@@ -97,33 +113,48 @@ static void initialize(struct world *world, unsigned form)
 
 static void call(struct world *world, unsigned tool, unsigned key, unsigned argument)
 {
-    static const char *const tools[] = {"pay", "set",   "bank", "win",  "quiz",
-                                        "key", "allow", "note", "open", "hapax_operation"};
-    char text[512], params[96] = "", meta[128] = "", arguments[64];
-    key %= 6;
+    static const char *const tools[] = {"pay",   "set",  "bank", "win",  "quiz", "key",
+                                        "allow", "note", "open", "fund", "grow", "hapax_operation"};
+    char text[512], params[96] = "", meta[192] = "", arguments[64], operation[HX_ID_TEXT_SIZE];
+    key %= 7;
     if (key == 1 || key == 2)
         snprintf(meta, sizeof meta, ",\"_meta\":{\"dev.hapax/idempotencyKey\":\"key-%u\"}", key);
     else if (key == 3)
         snprintf(params, sizeof params, ",\"idempotencyKey\":\"key-1\"");
     else if (key == 4)
         snprintf(meta, sizeof meta, ",\"_meta\":{\"progressToken\":\"p%u\"}", world->id_count);
+    newest_operation(world, operation);
+    if (key == 6)
+        snprintf(meta, sizeof meta,
+                 ",\"_meta\":{\"dev.hapax/idempotencyKey\":\"key-1\",\"dev.hapax/retry\":\"%s\"}",
+                 operation);
     snprintf(arguments, sizeof arguments, key == 5 ? "{\"a\":%u,\"k\":\"key-1\"}" : "{\"a\":%u}",
              argument % 3);
     snprintf(text, sizeof text - 1,
              "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"tools/call\",\"params\":{\"name\":\"%s\","
              "\"arguments\":%s%s%s}}",
-             ++world->id_count, tools[tool % 10], arguments, params, meta);
+             ++world->id_count, tools[tool % 12], arguments, params, meta);
     client_says(world, text);
 }
 
 static void ask_about(struct world *world, unsigned what, unsigned key)
 {
     static const char *const methods[] = {"get", "list", "cancel", "acknowledge", "begin"};
-    char text[384];
+    static const char *const decisions[] = {"happened", "absent", "again"};
+    char text[384], operation[HX_ID_TEXT_SIZE];
+    newest_operation(world, operation);
+    if (what % 8 >= 5) {
+        snprintf(text, sizeof text - 1,
+                 "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"tools/call\",\"params\":{\"name\":"
+                 "\"hapax_resolve\",\"arguments\":{\"id\":\"%s\",\"decision\":\"%s\"}}}",
+                 ++world->id_count, operation, decisions[what % 8 - 5]);
+        client_says(world, text);
+        return;
+    }
     snprintf(text, sizeof text - 1,
              "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"hapax/operations/%s\",\"params\":{"
              "\"key\":\"key-%u\",\"tool\":\"%s\"}}",
-             ++world->id_count, methods[what % 5], key % 3, key % 2 == 0 ? "set" : "pay");
+             ++world->id_count, methods[what % 8], key % 3, key % 2 == 0 ? "set" : "pay");
     client_says(world, text);
 }
 
@@ -159,7 +190,7 @@ static void raw_client(struct world *world, struct hx_span text, bool is_line)
 {
     struct hx_buf out;
     const struct world_request *newest = world_request_at(world->door, 0);
-    expand(&out, text, newest != NULL ? newest->raw_id : "1", is_line);
+    expand(world, &out, text, newest != NULL ? newest->raw_id : "1", is_line);
     world_client_line(world->door, hx_buf_span(&out));
     hx_buf_fini(&out);
 }
@@ -168,7 +199,7 @@ static void raw_server(struct world_way *way, struct hx_span text, bool is_line)
 {
     struct hx_buf out;
     const struct world_owed *newest = world_owed_at(way, 0);
-    expand(&out, text, newest != NULL ? newest->raw_id : "1", is_line);
+    expand(way->world, &out, text, newest != NULL ? newest->raw_id : "1", is_line);
     world_server_line(way, hx_buf_span(&out));
     hx_buf_fini(&out);
 }
@@ -203,6 +234,8 @@ static struct world_door *door_at(struct world *world, unsigned n)
 /* False: it is no command of the client's. */
 static bool play_client(struct world *world, char letter, struct input *input)
 {
+    static const char *const others[] = {"ping", "logging/setLevel", "resources/subscribe",
+                                         "prompts/list", "hapax/operations/list"};
     struct world_door *door = world->door;
     struct world_request *request;
     struct world_question *question;
@@ -221,7 +254,7 @@ static bool play_client(struct world *world, char letter, struct input *input)
         plain(world, "tools/list");
         return true;
     case 'P':
-        plain(world, "ping");
+        plain(world, others[take(input) % 5]);
         return true;
     case 'R':
         request = world_request_at(door, take(input));
@@ -263,6 +296,9 @@ static bool play_client(struct world *world, char letter, struct input *input)
         if (world->is_web && world->door_count < WORLD_DOORS_MAX &&
             !hx_gateway_is_draining(world->gateway))
             world->door = world_door_new(world);
+        return true;
+    case 'b':
+        world_client_return(door_at(world, take(input)));
         return true;
     case '@':
         world->door = door_at(world, take(input));

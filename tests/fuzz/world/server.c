@@ -140,45 +140,9 @@ void world_server_line(struct world_way *way, struct hx_span bytes)
         say_line(way, &line);
 }
 
-static void put_member(struct hx_buf *out, struct world *world, enum world_method method,
-                       unsigned form)
+/* What a tool answers. */
+static void put_outcome(struct hx_buf *out, struct world *world, unsigned form)
 {
-    static const char *const hellos[] = {
-        "\"tools\":{}", "\"tools\":{},\"tasks\":{\"requests\":{\"tools\":{\"call\":{}}}}",
-        "\"extensions\":{\"dev.hapax/operations\":{}}"};
-    static const char *const revisions[] = {"2025-11-25", "2025-06-18", "2025-03-26"};
-    static const char *const states[] = {"completed", "working", "failed", "cancelled",
-                                         "input_required"};
-    if (form == 7 || (form == 8 && method != WORLD_CALL)) {
-        (void)hx_buf_printf(out, "\"error\":{\"code\":-32601,\"message\":\"no\"}");
-        return;
-    }
-    switch (method) {
-    case WORLD_INITIALIZE:
-        (void)hx_buf_printf(out,
-                            "\"result\":{\"protocolVersion\":\"%s\",\"capabilities\":{%s},"
-                            "\"serverInfo\":{\"name\":\"f\",\"version\":\"1\"}}",
-                            revisions[form / 3 % 3], hellos[form % 3]);
-        return;
-    case WORLD_LIST:
-        (void)hx_buf_append_cstr(
-            out, "\"result\":{\"tools\":[{\"name\":\"pay\",\"inputSchema\":{\"type\":\"object\"},"
-                 "\"execution\":{\"taskSupport\":\"optional\"}},{\"name\":\"note\",\"inputSchema\":"
-                 "{\"type\":\"object\",\"properties\":{}},\"annotations\":{\"readOnlyHint\":true}}"
-                 "]}");
-        return;
-    case WORLD_TASK_GET:
-        (void)hx_buf_printf(out,
-                            "\"result\":{\"taskId\":\"t\",\"status\":\"%s\",\"pollInterval\":100}",
-                            states[form % 5]);
-        return;
-    case WORLD_CALL:
-    case WORLD_TASK_RESULT:
-        break;
-    case WORLD_OTHER:
-        (void)hx_buf_append_cstr(out, "\"result\":{}");
-        return;
-    }
     unsigned run = ++world->run_count;
     switch (form) {
     case 1:
@@ -216,10 +180,55 @@ static void put_member(struct hx_buf *out, struct world *world, enum world_metho
                             "");
         return;
     }
+    case 12:
+        (void)hx_buf_printf(out, "\"result\":{\"content\":[],\"run\":%u}", run);
+        return;
     default:
         (void)hx_buf_printf(
             out, "\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"done\"}],\"run\":%u}",
             run);
+    }
+}
+
+static void put_member(struct hx_buf *out, struct world *world, enum world_method method,
+                       unsigned form)
+{
+    static const char *const hellos[] = {
+        "\"tools\":{}", "\"tools\":{},\"tasks\":{\"requests\":{\"tools\":{\"call\":{}}}}",
+        "\"extensions\":{\"dev.hapax/operations\":{}}"};
+    static const char *const revisions[] = {"2025-11-25", "2025-06-18", "2025-03-26"};
+    static const char *const states[] = {"completed", "working", "failed", "cancelled",
+                                         "input_required"};
+    if (form == 7 || (form == 8 && method != WORLD_CALL)) {
+        (void)hx_buf_printf(out, "\"error\":{\"code\":-32601,\"message\":\"no\"}");
+        return;
+    }
+    switch (method) {
+    case WORLD_INITIALIZE:
+        (void)hx_buf_printf(out,
+                            "\"result\":{\"protocolVersion\":\"%s\",\"capabilities\":{%s},"
+                            "\"serverInfo\":{\"name\":\"f\",\"version\":\"1\"}}",
+                            revisions[form / 3 % 3], hellos[form % 3]);
+        return;
+    case WORLD_LIST:
+        (void)hx_buf_append_cstr(
+            out, "\"result\":{\"tools\":[{\"name\":\"pay\",\"inputSchema\":{\"type\":\"object\"},"
+                 "\"execution\":{\"taskSupport\":\"optional\"}},{\"name\":\"note\",\"inputSchema\":"
+                 "{\"type\":\"object\",\"properties\":{}},\"annotations\":{\"readOnlyHint\":true}}"
+                 "]}");
+        return;
+    case WORLD_TASK_GET:
+        (void)hx_buf_printf(out,
+                            "\"result\":{\"taskId\":\"t\",\"status\":\"%s\",\"pollInterval\":100}",
+                            states[form % 5]);
+        return;
+    case WORLD_CALL:
+    case WORLD_TASK_RESULT:
+        put_outcome(out, world, form);
+        return;
+    case WORLD_OTHER:
+        (void)hx_buf_append_cstr(out, "\"result\":{}");
+        return;
     }
 }
 

@@ -141,6 +141,14 @@ static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *
 {
     static const struct hx_no_effect_rule no_effect[] = {
         {.is_code = true, .code = -32010}, {.is_code = true, .code = -32011, .is_transient = true}};
+    const struct hx_probe probe = {
+        .tool = HX_SPAN_LIT("open"),
+        .arguments = HX_SPAN_LIT("{\"key\":\"${effect_key}\"}"),
+        .match = HX_PROBE_COUNT,
+        .pointer = HX_SPAN_LIT("/content"),
+        .comparison = HX_CMP_GE,
+        .value = HX_SPAN_LIT("1"),
+    };
     struct hx_tool_rules rules = {
         .contract = hx_contract_default(),
         .is_class_declared = true,
@@ -185,6 +193,13 @@ static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *
         contract->repeat = HX_REPEAT_SEPARATE;
         contract->idle_timeout_ms = 10 * 1000;
         rules.inject_key = HX_SPAN_LIT("/k");
+        break;
+    case 'f':
+    case 'g':
+        contract->has_probe = true;
+        contract->retries_after_proof = tool.ptr[0] == 'g';
+        contract->in_flight_bound_ms = 2000;
+        rules.probe = probe;
         break;
     case 'o':
         contract->tool_class = HX_CLASS_READ_ONLY;
@@ -441,10 +456,12 @@ void world_calm(struct world *world)
     hx_memory_ledger_break(world->ledger, false, false);
     hx_memory_ledger_settle(world->ledger);
     world_store_work(world);
+    world_settle(world);
     hx_list_for_each (at, &world->ways) {
         struct world_way *way = hx_container_of(at, struct world_way, node);
         world_server_stall(way, false);
-        world_server_line(way, HX_SPAN_LIT("\n")); /* behind half a line */
+        if (!world->is_remote)
+            world_server_line(way, HX_SPAN_LIT("\n")); /* behind half a line */
     }
     hx_list_for_each (at, &world->doors) {
         struct world_door *door = hx_container_of(at, struct world_door, node);

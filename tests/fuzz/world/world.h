@@ -99,6 +99,7 @@ struct world_door {
     bool is_input_over;
     bool is_closed; /* nothing is read any more */
     bool is_over;   /* the gateway has freed its session */
+    bool was_cut;   /* with its gateway */
 };
 
 /* ---- the server's side ---- */
@@ -263,6 +264,8 @@ void world_client_write(struct world_door *door);
 void world_client_leave(struct world_door *door, unsigned how);
 void world_client_cut(struct world_door *door, struct world_exchange *exchange);
 void world_client_resume(struct world_door *door, const char *name);
+/* Its session is looked up in the ledger, and goes on if it is there. */
+void world_client_return(struct world_door *door);
 void world_client_answer(struct world_door *door, struct world_question *question, unsigned form);
 void world_session_over(void *context, struct hx_downstream *downstream, bool is_ended);
 
