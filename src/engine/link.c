@@ -250,6 +250,23 @@ static void on_stalled(struct hx_link *link, uint64_t tag)
     hx_route_lost(&end, HX_REASON_TIMED_OUT, false);
 }
 
+/* No byte of it left, and this process takes no more: the next one can be asked. */
+static void question_not_sent(struct hx_link *link, struct hx_route *route)
+{
+    if (route->kind == HX_ROUTE_HANDSHAKE)
+        return; /* its limit ends this process */
+    struct hx_route_end end = hx_route_take(route);
+    struct hx_request *request = end.request;
+    if (end.work != NULL) {
+        hx_route_lost(&end, HX_REASON_TRANSPORT_LOST, true);
+    } else if (request != NULL && request->kind != HX_REQUEST_INITIALIZE && !request->was_resent) {
+        request->was_resent = true;
+        hx_list_append(&link->waiting_requests, &request->wait_node);
+    } else if (request != NULL) {
+        hx_upstream_failed_request(link, request);
+    }
+}
+
 static void on_fate(struct hx_link *link, const struct hx_peer_event *event)
 {
     struct hx_route *route = hx_route_find(link, event->tag);
@@ -257,8 +274,13 @@ static void on_fate(struct hx_link *link, const struct hx_peer_event *event)
         link->is_stalled = false;
         hx_timer_disarm(&link->gateway->timers, &link->stuck);
     }
-    if (route == NULL || route->kind != HX_ROUTE_WORK)
+    if (route == NULL)
         return;
+    if (route->kind != HX_ROUTE_WORK) {
+        if (event->type == HX_PEER_NOT_SENT)
+            question_not_sent(link, route);
+        return;
+    }
     struct hx_work *work = route->work;
     if (work == NULL) {
         /* An attempt that was given up while its request stood in the queue. */
