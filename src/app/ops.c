@@ -201,7 +201,7 @@ static int run(struct hx_ops *ops)
         [HX_OPS_CANCEL] = hx_ops_decide, [HX_OPS_APPROVE] = hx_ops_decide,
         [HX_OPS_DENY] = hx_ops_decide,   [HX_OPS_EXPORT] = hx_ops_export,
         [HX_OPS_VERIFY] = hx_ops_verify, [HX_OPS_RECOVER] = hx_ops_recover,
-        [HX_OPS_OUTBOX] = hx_ops_outbox,
+        [HX_OPS_OUTBOX] = hx_ops_outbox, [HX_OPS_SIZE] = hx_ops_size,
     };
     int status = find_path(ops);
     if (status == 0)

@@ -69,6 +69,7 @@ int hx_ops_watch(struct hx_ops *ops);
 int hx_ops_decide(struct hx_ops *ops);
 int hx_ops_outbox(struct hx_ops *ops);
 int hx_ops_export(struct hx_ops *ops);
+int hx_ops_size(struct hx_ops *ops);
 int hx_ops_verify(struct hx_ops *ops);
 int hx_ops_recover(struct hx_ops *ops);
 

@@ -24,6 +24,7 @@ static const char overview[] =
     "\n"
     "Maintain\n"
     "  outbox     events that wait for their receiver, and what becomes of them\n"
+    "  size       how large the ledger is, and of what\n"
     "  verify     read the whole ledger and check it\n"
     "  recover    take a ledger into use that was restored from a copy\n"
     "\n"
@@ -145,6 +146,12 @@ static const char *const texts[HX_OPS_COMMAND_COUNT] = {
         "  hapax ops export > calls.jsonl\n"
         "  hapax ops export --since 24h --state unknown,failed --without-payload\n"
         "  hapax ops export --redact password --redact iban\n",
+    [HX_OPS_SIZE] =
+        "Usage: hapax ops size [OPTION...]\n"
+        "\n"
+        "How large the ledger is, and of what. What is too much goes by itself after\n"
+        "payload_retention (results) and row_retention (calls); space that became free in the\n"
+        "database is used again.\n",
     [HX_OPS_VERIFY] =
         "Usage: hapax ops verify [OPTION...]\n"
         "\n"

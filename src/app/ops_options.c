@@ -12,7 +12,7 @@ static const char *const command_names[HX_OPS_COMMAND_COUNT] = {
     [HX_OPS_LIST] = "list",       [HX_OPS_SHOW] = "show",     [HX_OPS_WATCH] = "watch",
     [HX_OPS_RESOLVE] = "resolve", [HX_OPS_CANCEL] = "cancel", [HX_OPS_APPROVE] = "approve",
     [HX_OPS_DENY] = "deny",       [HX_OPS_EXPORT] = "export", [HX_OPS_VERIFY] = "verify",
-    [HX_OPS_RECOVER] = "recover", [HX_OPS_OUTBOX] = "outbox",
+    [HX_OPS_RECOVER] = "recover", [HX_OPS_OUTBOX] = "outbox", [HX_OPS_SIZE] = "size",
 };
 
 #define ON(name) (1u << HX_OPS_##name)

@@ -22,6 +22,7 @@ enum hx_ops_command {
     HX_OPS_DENY,
     HX_OPS_OUTBOX,
     HX_OPS_EXPORT,
+    HX_OPS_SIZE,
     HX_OPS_VERIFY,
     HX_OPS_RECOVER,
     HX_OPS_COMMAND_COUNT

@@ -15,6 +15,7 @@ static void on_linger(struct hx_timer *timer)
 struct hx_link *hx_link_new(struct hx_server *server)
 {
     struct hx_gateway *gateway = server->gateway;
+    hx_assert(!server->is_retired);
     struct hx_upstream *upstream = server->options.make_upstream(server->options.context);
     if (upstream == NULL)
         return NULL;
@@ -60,8 +61,10 @@ void hx_link_free(struct hx_link *link)
     hx_list_for_each_safe (node, &link->route_list) {
         /* To listen here may be all that kept it in memory. */
         struct hx_route_end end = hx_route_take(hx_container_of(node, struct hx_route, node));
-        if (end.work != NULL)
+        if (end.work != NULL) {
+            hx_work_renew_rules(end.work);
             hx_work_look_again_later(end.work);
+        }
     }
     hx_timer_disarm(&link->gateway->timers, &link->restart);
     hx_timer_disarm(&link->gateway->timers, &link->stuck);

@@ -92,10 +92,6 @@ static bool is_spoken_of(const struct hx_gateway *gateway, const struct hx_serve
         if (hx_container_of(node, struct hx_link, node)->server == server)
             return true;
     }
-    hx_list_for_each (node, &gateway->sessions) {
-        if (hx_container_of(node, struct hx_session, node)->options.server == server)
-            return true;
-    }
     hx_list_for_each (node, &gateway->over) {
         if (hx_container_of(node, struct hx_session, node)->options.server == server)
             return true;

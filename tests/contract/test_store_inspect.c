@@ -60,6 +60,41 @@ struct seen {
     struct hx_id ids[64];
 };
 
+/* A result in a row, one in a row of the payloads, one in a file: each is counted where it is. */
+static void tells_its_size(void **state)
+{
+    enum { IN_ROW = 100, IN_PAYLOAD = 100 * 1024, IN_FILE = 4 * 1024 * 1024 };
+    static const size_t sizes[] = {IN_ROW, IN_PAYLOAD, IN_FILE};
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    char *bytes = hx_new_bytes(IN_FILE);
+    struct hx_wall first = world->now.wall;
+    memset(bytes, '7', IN_FILE);
+    for (unsigned i = 0; i < 4; i++) {
+        struct hx_record record = world_record(world, 0, i);
+        done(world_insert(store, &record));
+        if (i < 3)
+            succeed(world, store, &record, hx_span(bytes, sizes[i]));
+        world->now.wall.ms += 1000;
+    }
+    struct hx_inspect *inspect = open_inspect(world);
+    struct hx_inspect_size size;
+    assert_int_equal(hx_inspect_size(inspect, &size), 0);
+    assert_int_equal(size.facts.counts[HX_OP_SUCCEEDED], 3);
+    assert_int_equal(size.facts.counts[HX_OP_RUNNING], 1);
+    assert_int_equal(size.oldest.ms, first.ms);
+    assert_true(size.history >= 7);
+    assert_int_equal(size.payloads.count + size.blobs.count, 2);
+    assert_true(size.blobs.bytes >= IN_FILE || size.payloads.bytes >= IN_FILE);
+    assert_true(size.payloads.bytes >= IN_PAYLOAD);
+    assert_int_equal(size.spools.count, 1); /* with the room that the process keeps */
+    assert_true(size.database_bytes >= size.payloads.bytes + size.free_bytes);
+    assert_true(size.log_bytes > 0);
+    hx_inspect_close(inspect);
+    hx_free(bytes);
+    world_close(world, 0);
+}
+
 static bool see(void *context, const struct hx_store_found *found)
 {
     struct seen *seen = context;
@@ -605,6 +640,7 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        ON_WORLD(tells_its_size),
         ON_WORLD(lists_by_filter),
         ON_WORLD(finds_by_what_people_have),
         ON_WORLD(tells_history_and_attempts),

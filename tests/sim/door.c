@@ -60,6 +60,7 @@ struct sim_door *sim_door_new(struct sim_life *life, uint32_t host, uint32_t ses
         .initialize = kept != NULL ? kept->initialize : HX_SPAN_NONE,
         .revision = kept != NULL ? kept->revision : HX_SPAN_NONE,
     };
+    door->server = life->server;
     door->engine = hx_session_new(life->gateway, &options);
     life->wake_at = sim->now;
     return door;

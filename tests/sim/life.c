@@ -63,6 +63,34 @@ struct sim_life *sim_life_of_owner(struct sim *sim, const struct hx_id *owner)
     return NULL;
 }
 
+static struct hx_server *begin_server(struct sim_life *life)
+{
+    const struct hx_server_options options = {
+        .name = HX_SPAN_LIT("bank"),
+        .hints = HX_HINTS_READ_ONLY,
+        .stuck_timeout_ms = 60 * 1000,
+        .start_timeout_ms = 120 * 1000,
+        .is_remote = life->sim->form.is_remote,
+        .rules_for = rules_for,
+        .relay = relay,
+        .is_predecessor_draining = is_predecessor_draining,
+        .make_upstream = make_upstream,
+        .free_upstream = free_upstream,
+        .context = life,
+    };
+    return hx_server_new(life->gateway, &options);
+}
+
+void sim_life_reload(struct sim_life *life)
+{
+    struct hx_server *before = life->server;
+    sim_mark(life->sim, SIM_RELOADED);
+    sim_trace(life->sim, "life %u reads its configuration again", life->number);
+    life->server = begin_server(life);
+    hx_server_retire(before);
+    life->wake_at = life->sim->now;
+}
+
 struct sim_life *sim_life_new(struct sim *sim, uint32_t port)
 {
     struct sim_life *life = hx_new(struct sim_life);
@@ -107,20 +135,7 @@ struct sim_life *sim_life_new(struct sim *sim, uint32_t port)
         .courier = courier,
     };
     life->gateway = hx_gateway_new(&options, &ports);
-    struct hx_server_options server = {
-        .name = HX_SPAN_LIT("bank"),
-        .hints = HX_HINTS_READ_ONLY,
-        .stuck_timeout_ms = 60 * 1000,
-        .start_timeout_ms = 120 * 1000,
-        .is_remote = sim->form.is_remote,
-        .rules_for = rules_for,
-        .relay = relay,
-        .is_predecessor_draining = is_predecessor_draining,
-        .make_upstream = make_upstream,
-        .free_upstream = free_upstream,
-        .context = life,
-    };
-    life->server = hx_server_new(life->gateway, &server);
+    life->server = begin_server(life);
     life->wake_at = sim->now;
     return life;
 }

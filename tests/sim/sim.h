@@ -86,6 +86,7 @@ bool sim_chance(struct sim_rng *rng, unsigned per_mille);
     X(RESTORED, "session restored")                                                                \
     X(ENDED, "session ended by its client")                                                        \
     X(IDLE, "idle session put away")                                                               \
+    X(RELOADED, "server retired, another one of its name begun")                                   \
     X(VANISHED, "client never came back")                                                          \
     X(CUT, "exchange cut")                                                                         \
     X(CAME_BACK, "client came back to a stream")                                                   \
@@ -327,8 +328,9 @@ struct sim_door {
     uint32_t session;
     struct hx_downstream downstream;
     struct hx_session *engine;
-    bool is_closed;      /* the gateway closed it */
-    bool is_reader_gone; /* the client closed its end */
+    const struct hx_server *server; /* with which it began; only to be compared */
+    bool is_closed;                 /* the gateway closed it */
+    bool is_reader_gone;            /* the client closed its end */
     bool is_front_dead;
     int64_t last_read_at;
     int64_t last_heard_at;
@@ -538,6 +540,8 @@ void sim_history(struct sim *sim);
 /* ---- life.c ---- */
 
 struct sim_life *sim_life_new(struct sim *sim, uint32_t port);
+/* Its server is retired, and another one begins in its place. */
+void sim_life_reload(struct sim_life *life);
 struct sim_life *sim_life_find(struct sim *sim, uint32_t number);
 struct sim_life *sim_life_of_owner(struct sim *sim, const struct hx_id *owner);
 void sim_life_turn(struct sim_life *life);

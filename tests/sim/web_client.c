@@ -327,7 +327,8 @@ void sim_web_put_away(struct sim *sim, struct sim_life *life)
 {
     hx_list_for_each (at, &life->doors) {
         struct sim_door *door = hx_container_of(at, struct sim_door, node);
-        if (door->is_closed || is_busy(sim, door) || sim_chance(&sim->shape, 500))
+        bool is_stale = door->server != life->server;
+        if (door->is_closed || is_busy(sim, door) || (!is_stale && sim_chance(&sim->shape, 500)))
             continue;
         sim_mark(sim, SIM_IDLE);
         sim_trace(sim, "life %u puts session %u away", life->number, door->session);

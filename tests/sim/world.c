@@ -256,7 +256,10 @@ static void strike_life(struct sim *sim, struct sim_life *life)
     } else if (life->port != 0 && sim_chance(&sim->luck, sim->weather.orderly_end)) {
         drain(sim, life);
     } else if (life->port != 0 && sim_chance(&sim->luck, sim->weather.session_idle)) {
-        sim_web_put_away(sim, life);
+        if (sim_chance(&sim->luck, 250))
+            sim_life_reload(life);
+        else
+            sim_web_put_away(sim, life);
     } else if (!life->is_paused && sim_chance(&sim->luck, sim->weather.pause)) {
         sim_mark(sim, SIM_PAUSE);
         sim_trace(sim, "life %u is paused", life->number);

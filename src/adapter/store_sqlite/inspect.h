@@ -105,6 +105,29 @@ struct hx_inspect_facts {
 
 /* Counts all rows: slow in a large ledger. */
 int hx_inspect_facts(struct hx_inspect *inspect, struct hx_inspect_facts *ret_facts) HX_MUST_CHECK;
+
+struct hx_inspect_files {
+    uint64_t count;
+    uint64_t bytes;
+};
+
+struct hx_inspect_size {
+    struct hx_inspect_facts facts; /* counts[] of the operations */
+    uint64_t history;              /* lines */
+    uint64_t sessions;
+    uint64_t events_open;             /* of the outbox: waiting or parked */
+    uint64_t events_over;             /* kept for a while */
+    struct hx_inspect_files payloads; /* arguments and results in rows of their own */
+    struct hx_inspect_files blobs;    /* results in files */
+    struct hx_inspect_files spools;   /* room of each process for outcomes before a commit */
+    uint64_t database_bytes;
+    uint64_t free_bytes;   /* of those: used again before it grows */
+    uint64_t log_bytes;    /* SQLite's write-ahead log */
+    struct hx_wall oldest; /* when the oldest operation came; 0 = there is none */
+};
+
+/* Counts everything: slow in a large ledger. */
+int hx_inspect_size(struct hx_inspect *inspect, struct hx_inspect_size *ret_size) HX_MUST_CHECK;
 /* As it was found when the inspection was opened. */
 bool hx_inspect_is_restored_copy(const struct hx_inspect *inspect);
 

@@ -497,6 +497,17 @@ def export_counts(t, w):
     t.true("\u00fc" not in out and "order-4711" not in out, "without payload")
 
 
+@ops("size_of_the_ledger")
+def size(t, w):
+    unknown(t, w)
+    told = Operator(t).json("size")
+    t.equal(told["operations"]["unknown"], 1, f"operations: {told}")
+    t.equal(sum(told["operations"].values()), 1, f"of all states: {told}")
+    t.true(told["history"] > 1 and told["database_bytes"] > 0 and told["oldest"], f"figures: {told}")
+    table, _ = Operator(t).run("size")
+    t.true("unknown" in table and "database" in table and "KiB" in table, f"the table: {table}")
+
+
 @ops("export_of_a_large_result")
 def export_large(t, w):
     """A result kept in a file is exported whole."""
