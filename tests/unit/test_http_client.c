@@ -135,8 +135,8 @@ static void test_every_status_over_the_wire(void **state)
 static void test_a_generation_whose_greeting_failed_is_replaced(void **state)
 {
     static const char script[] =
-        "{\"methods\":{\"initialize\":[{\"unless\":\"good\",\"do\":[{\"status\":[503]},{\"close\":"
-        "true}]},"
+        "{\"methods\":{\"initialize\":[{\"unless\":\"good\",\"do\":[{\"status\":[503,"
+        "\"text/plain\",\"\",{\"Connection\":\"close\"}]},{\"close\":true}]},"
         "{\"if\":\"good\",\"do\":[{\"json\":\"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,"
         "\\\"result\\\":{\\\"protocolVersion\\\":\\\"2025-11-25\\\"}}\"}]}]}}";
     struct http_fixture fixture;
