@@ -2,7 +2,6 @@
 /*
  * GET: operations in pages, and one of them whole.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "app/admin_state.h"
@@ -10,6 +9,7 @@
 #include "app/ops_text.h"
 #include "app/redaction.h"
 #include "base/fault.h"
+#include "base/whole.h"
 
 enum { ROWS_AT_ONCE = 256, READS_MAX = 64, SHOWN_DEFAULT = 50, SHOWN_MAX = 1000 };
 
@@ -47,18 +47,6 @@ static struct hx_span query_value(struct hx_arena *arena, struct hx_span query, 
         return text != NULL ? hx_span(text, len) : HX_SPAN_NONE;
     }
     return HX_SPAN_NONE;
-}
-
-static bool read_number(struct hx_span text, int64_t *ret_number)
-{
-    char digits[20], *end;
-    if (text.len == 0 || text.len >= sizeof(digits))
-        return false;
-    memcpy(digits, text.ptr, text.len);
-    digits[text.len] = '\0';
-    long long number = strtoll(digits, &end, 10);
-    *ret_number = number;
-    return *end == '\0' && number >= 0;
 }
 
 /* With arguments and result, less what `redact` names, unless it is NULL. */
@@ -150,9 +138,9 @@ void admin_list(struct hx_admin *admin, uint64_t exchange, const char *who, stru
     bool is_good = hx_span_is_absent(state) || hx_span_eq_cstr(state, "open") ||
                    (hx_op_state_parse(state, &ask->state) && ask->state != HX_OP_ABSENT);
     if (is_good && !hx_span_is_absent(limit))
-        is_good = read_number(limit, &number) && number > 0 && number <= SHOWN_MAX;
+        is_good = hx_whole_parse(limit, &number) && number > 0 && number <= SHOWN_MAX;
     if (is_good && !hx_span_is_absent(cursor))
-        is_good = read_number(cursor, &after);
+        is_good = hx_whole_parse(cursor, &after);
     if (!is_good) {
         admin_refuse(admin, exchange, 400, "INVALID",
                      "state must be open or one state, limit 1 to 1000, and cursor the \"next\" of "

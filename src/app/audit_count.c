@@ -14,8 +14,9 @@
 #include <unistd.h>
 
 #include "app/mcp_client.h"
+#include "base/whole.h"
 
-enum { OUTPUT_SHOWN = 120, DIGITS_MAX = 18 };
+enum { OUTPUT_SHOWN = 120 };
 
 static _Noreturn void become_command(const char *command, const char *value, int out_fd, int err_fd)
 {
@@ -68,12 +69,7 @@ static void read_output(int fd, char *ret_text, size_t size)
 
 static bool read_number(const char *text, int64_t *ret_number)
 {
-    text += strspn(text, " \t\r\n");
-    size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || digits > DIGITS_MAX || text[digits] != '\0')
-        return false;
-    *ret_number = strtoll(text, NULL, 10);
-    return true;
+    return hx_whole_parse(hx_span_cstr(text + strspn(text, " \t\r\n")), ret_number);
 }
 
 bool hx_audit_count(const char *command, const char *value, int64_t timeout_ms, int64_t *ret_number,

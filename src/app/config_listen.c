@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/un.h>
 
-#include "app/number.h"
 #include "base/alloc.h"
+#include "base/whole.h"
 
 enum { LISTENS_MAX = 64 };
 
@@ -19,9 +19,8 @@ static const char allowed[] =
 
 static bool is_port(struct hx_span text, uint16_t *ret_port)
 {
-    size_t used;
     int64_t number;
-    if (!hx_whole_parse(text, &used, &number) || used != text.len || number > UINT16_MAX)
+    if (!hx_whole_parse(text, &number) || number > UINT16_MAX)
         return false;
     *ret_port = (uint16_t)number;
     return true;

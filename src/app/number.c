@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "app/settings.h"
+#include "base/whole.h"
 
 struct unit {
     const char *name;
@@ -20,29 +21,11 @@ static const struct unit size_units[] = {
 };
 #define UNIT_COUNT 5
 
-bool hx_whole_parse(struct hx_span text, size_t *ret_used, int64_t *ret_number)
-{
-    int64_t number = 0;
-    size_t used = 0;
-    while (used < text.len && text.ptr[used] >= '0' && text.ptr[used] <= '9') {
-        int digit = text.ptr[used] - '0';
-        if (number > (INT64_MAX - digit) / 10)
-            return false;
-        number = number * 10 + digit;
-        used++;
-    }
-    if (used == 0)
-        return false;
-    *ret_used = used;
-    *ret_number = number;
-    return true;
-}
-
 static bool parse_with_unit(struct hx_span text, const struct unit *units, int64_t *ret_value)
 {
     size_t used;
     int64_t number;
-    if (!hx_whole_parse(text, &used, &number))
+    if (!hx_whole_parse_front(text, &used, &number))
         return false;
     struct hx_span rest = hx_span(text.ptr + used, text.len - used);
     for (size_t i = 0; i < UNIT_COUNT; i++) {

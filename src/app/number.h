@@ -7,13 +7,10 @@
 #define HX_APP_NUMBER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/span.h"
 
-/* The digits at the front of `text`; false when there are none or they exceed int64. */
-bool hx_whole_parse(struct hx_span text, size_t *ret_used, int64_t *ret_number);
 /* "500ms", "30s", "15m", "2h", "7d". False for anything else; never negative. */
 bool hx_duration_parse(struct hx_span text, int64_t *ret_ms);
 /* "4096", "64KiB", "64MiB", "1GiB". */

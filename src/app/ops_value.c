@@ -5,6 +5,7 @@
 
 #include "app/nearest.h"
 #include "app/number.h"
+#include "base/whole.h"
 #include "core/op.h"
 
 int hx_ops_parse_states(const char *text, uint32_t *ret_states, struct hx_complaint *complaint)
@@ -64,10 +65,11 @@ int hx_ops_parse_moment(const char *name, const char *text, struct hx_wall now,
 
 int hx_ops_parse_limit(const char *text, int64_t *ret_limit, struct hx_complaint *complaint)
 {
-    size_t used;
-    if (hx_whole_parse(hx_span_cstr(text), &used, ret_limit) && text[used] == '\0' &&
-        *ret_limit <= 1000000)
+    int64_t limit;
+    if (hx_whole_parse(hx_span_cstr(text), &limit) && limit <= 1000000) {
+        *ret_limit = limit;
         return 0;
+    }
     return hx_complain(complaint, "--limit: '%.40s' is not possible; write a number up to 1000000",
                        text);
 }

@@ -7,6 +7,7 @@
 
 #include "app/nearest.h"
 #include "app/number.h"
+#include "base/whole.h"
 #include "engine/rules.h"
 #include "json/canon.h"
 #include "json/redact.h"
@@ -112,7 +113,6 @@ static int parse_number(const struct hx_setting_row *row, struct hx_span text, i
     char max[HX_NUMBER_TEXT_SIZE];
     const char *example;
     int64_t number = 0;
-    size_t used = 0;
     bool is_number;
     if (row->type == HX_SETTING_DURATION) {
         is_number = hx_duration_parse(text, &number);
@@ -125,7 +125,7 @@ static int parse_number(const struct hx_setting_row *row, struct hx_span text, i
         hx_size_format(row->max, max);
         example = "a size, such as 4096, 64KiB or 64MiB,";
     } else {
-        is_number = hx_whole_parse(text, &used, &number) && used == text.len;
+        is_number = hx_whole_parse(text, &number);
         snprintf(min, sizeof(min), "%" PRId64, row->min);
         snprintf(max, sizeof(max), "%" PRId64, row->max);
         example = "a whole number";
@@ -283,8 +283,7 @@ static int parse_error(const struct hx_setting_row *row, struct hx_span item,
     }
     bool is_negative = text.len > 0 && text.ptr[0] == '-';
     struct hx_span digits = is_negative ? hx_span(text.ptr + 1, text.len - 1) : text;
-    size_t used;
-    if (hx_whole_parse(digits, &used, &error.code) && used == digits.len) {
+    if (hx_whole_parse(digits, &error.code)) {
         error.is_code = true;
         error.code = is_negative ? -error.code : error.code;
         *ret_error = error;

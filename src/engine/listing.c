@@ -7,7 +7,8 @@
 #include "engine/internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "base/whole.h"
 
 enum { ROWS_AT_ONCE = 256, READS_MAX = 16, SHOWN_DEFAULT = 50, SHOWN_MAX = 200 };
 
@@ -41,18 +42,6 @@ static void read_more(struct hx_request *request, int64_t after)
     hx_store_submit_for_request(request, find);
 }
 
-static bool read_number(struct hx_span text, int64_t *ret_number)
-{
-    char digits[24], *end;
-    if (text.len == 0 || text.len >= sizeof(digits))
-        return false;
-    memcpy(digits, text.ptr, text.len);
-    digits[text.len] = '\0';
-    long long number = strtoll(digits, &end, 10);
-    *ret_number = number;
-    return *end == '\0' && number >= 0;
-}
-
 /* False: what is wrong with the parameters. */
 static bool read_params(struct hx_gateway *gateway, struct hx_listing *listing, int64_t *ret_after,
                         const char **ret_flaw)
@@ -68,10 +57,10 @@ static bool read_params(struct hx_gateway *gateway, struct hx_listing *listing, 
         *ret_flaw = "\"state\" must be one of awaiting_approval, ready, running, input_required, "
                     "succeeded, failed, unknown, cancelled, expired; left out, it means all that "
                     "have not ended.";
-    if (!hx_span_is_absent(cursor) && !read_number(cursor, ret_after))
+    if (!hx_span_is_absent(cursor) && !hx_whole_parse(cursor, ret_after))
         *ret_flaw = "\"cursor\" must be the nextCursor of the page before.";
     if (limit != HX_JSON_NONE) {
-        if (!read_number(hx_json_raw(&gateway->scratch, limit), &number) || number < 1 ||
+        if (!hx_whole_parse(hx_json_raw(&gateway->scratch, limit), &number) || number < 1 ||
             number > SHOWN_MAX)
             *ret_flaw = "\"limit\" must be a number from 1 to 200.";
         else
