@@ -169,15 +169,6 @@ static void free_choices(struct choices *choices)
 
 /* ---- one JSON object ---- */
 
-static void put_text(struct hx_json_writer *writer, const char *name, struct hx_span text)
-{
-    hx_json_put_name(writer, name);
-    if (hx_span_is_absent(text))
-        hx_json_put_null(writer);
-    else
-        hx_json_put_string(writer, text);
-}
-
 static void put_choices(struct hx_json_writer *writer, const struct choices *choices)
 {
     hx_json_put_name(writer, "choices");
@@ -209,13 +200,13 @@ static bool report_json(const struct hx_call_told *told, const struct choices *c
     hx_buf_init(&raw, (size_t)1 << 30);
     hx_json_writer_init(&writer, &buf);
     hx_json_open_object(&writer);
-    put_text(&writer, "operation", answer->operation);
-    put_text(&writer, "key", told->key);
-    put_text(&writer, "server", told->server);
-    put_text(&writer, "tool", told->tool);
-    put_text(&writer, "execution", answer->execution);
-    put_text(&writer, "effect", answer->effect);
-    put_text(&writer, "code", answer->code);
+    hx_json_add_string(&writer, "operation", answer->operation);
+    hx_json_add_string(&writer, "key", told->key);
+    hx_json_add_string(&writer, "server", told->server);
+    hx_json_add_string(&writer, "tool", told->tool);
+    hx_json_add_string(&writer, "execution", answer->execution);
+    hx_json_add_string(&writer, "effect", answer->effect);
+    hx_json_add_string(&writer, "code", answer->code);
     hx_json_put_name(&writer, "replayed");
     hx_json_put_bool(&writer, answer->is_replayed);
     hx_json_put_name(&writer, "exit_status");

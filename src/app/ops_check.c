@@ -122,9 +122,9 @@ static void put_gap(struct hx_json_writer *writer, const struct hx_gap *gap)
         return;
     }
     hx_json_open_object(writer);
-    hx_ops_put_wall(writer, "from", gap->from);
-    hx_ops_put_wall(writer, "to", gap->to);
-    hx_ops_put_wall(writer, "until", gap->until);
+    hx_json_add_wall(writer, "from", gap->from);
+    hx_json_add_wall(writer, "to", gap->to);
+    hx_json_add_wall(writer, "until", gap->until);
     hx_json_close_object(writer);
 }
 

@@ -73,44 +73,27 @@ void hx_ops_print_outbox(struct hx_ops *ops)
 
 /* ---- as JSON ---- */
 
-static void put_id(struct hx_json_writer *writer, const char *name, const struct hx_id *id)
-{
-    char text[HX_ID_TEXT_SIZE];
-    hx_id_format(id, text);
-    hx_json_put_name(writer, name);
-    hx_json_put_cstr(writer, text);
-}
-
-static void put_text(struct hx_json_writer *writer, const char *name, struct hx_span text)
-{
-    hx_json_put_name(writer, name);
-    if (hx_span_is_absent(text))
-        hx_json_put_null(writer);
-    else
-        hx_json_put_string(writer, text);
-}
-
 static void put_event(struct hx_json_writer *writer, const struct hx_store_event *event)
 {
     hx_json_open_object(writer);
-    put_id(writer, "id", &event->id);
+    hx_json_add_id(writer, "id", &event->id);
     hx_json_put_name(writer, "sequence");
     hx_json_put_int(writer, event->number);
-    put_text(writer, "type", hx_span_cstr(hx_outbox_kind_name(event->kind)));
-    put_text(writer, "place", hx_span_cstr(hx_outbox_place_name(event->place)));
-    hx_ops_put_wall(writer, "at", event->at);
-    put_id(writer, "operation", &event->op);
-    put_text(writer, "server", event->server);
-    put_text(writer, "tool", event->tool);
-    put_text(writer, "state", hx_span_cstr(hx_op_state_name(event->state)));
-    put_text(writer, "reason", hx_span_cstr(hx_reason_name(event->reason)));
+    hx_json_add_cstr(writer, "type", hx_outbox_kind_name(event->kind));
+    hx_json_add_cstr(writer, "place", hx_outbox_place_name(event->place));
+    hx_json_add_wall(writer, "at", event->at);
+    hx_json_add_id(writer, "operation", &event->op);
+    hx_json_add_string(writer, "server", event->server);
+    hx_json_add_string(writer, "tool", event->tool);
+    hx_json_add_cstr(writer, "state", hx_op_state_name(event->state));
+    hx_json_add_cstr(writer, "reason", hx_reason_name(event->reason));
     hx_json_put_name(writer, "attempt");
     hx_json_put_uint(writer, event->attempt);
     hx_json_put_name(writer, "tries");
     hx_json_put_uint(writer, event->tries);
-    hx_ops_put_wall(writer, "not_before", event->not_before);
-    hx_ops_put_wall(writer, "tried", event->tried);
-    put_text(writer, "error", event->error);
+    hx_json_add_wall(writer, "not_before", event->not_before);
+    hx_json_add_wall(writer, "tried", event->tried);
+    hx_json_add_string(writer, "error", event->error);
     hx_json_close_object(writer);
 }
 
@@ -174,8 +157,8 @@ static int list_json(struct hx_ops *ops, const struct hx_inspect_outbox *outbox)
     hx_buf_init(&buf, SIZE_MAX / 2);
     hx_json_writer_init(&writer, &buf);
     hx_json_open_object(&writer);
-    put_text(&writer, "ledger", hx_span_cstr(ops->path));
-    hx_ops_put_wall(&writer, "since", outbox->since);
+    hx_json_add_cstr(&writer, "ledger", ops->path);
+    hx_json_add_wall(&writer, "since", outbox->since);
     hx_json_put_name(&writer, "has_publisher");
     hx_json_put_bool(&writer, outbox->has_publisher);
     hx_json_put_name(&writer, "pending");

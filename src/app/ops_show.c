@@ -40,9 +40,9 @@ static void put_attempts(struct hx_json_writer *writer, const struct hx_inspect_
         hx_json_put_uint(writer, attempts[i].number);
         hx_json_put_name(writer, "state");
         hx_json_put_cstr(writer, hx_attempt_state_name(attempts[i].state));
-        hx_ops_put_wall(writer, "claimed", attempts[i].claimed);
-        hx_ops_put_wall(writer, "marked", attempts[i].marked);
-        hx_ops_put_wall(writer, "ended", attempts[i].ended);
+        hx_json_add_wall(writer, "claimed", attempts[i].claimed);
+        hx_json_add_wall(writer, "marked", attempts[i].marked);
+        hx_json_add_wall(writer, "ended", attempts[i].ended);
         hx_json_put_name(writer, "transport");
         hx_json_put_cstr(writer, attempts[i].transport);
         hx_json_close_object(writer);

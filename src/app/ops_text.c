@@ -132,18 +132,6 @@ static void put_digest(struct hx_json_writer *writer, const char *name,
     put_cstr(writer, name, text);
 }
 
-void hx_ops_put_wall(struct hx_json_writer *writer, const char *name, struct hx_wall wall)
-{
-    char text[HX_TIME_TEXT_SIZE];
-    hx_json_put_name(writer, name);
-    if (wall.ms == 0) {
-        hx_json_put_null(writer);
-        return;
-    }
-    hx_wall_format(wall, text);
-    hx_json_put_cstr(writer, text);
-}
-
 /* What a program put into its ledger by the library need not be JSON. */
 static bool is_json(struct hx_span text)
 {
@@ -185,9 +173,9 @@ static void put_attempt(struct hx_json_writer *writer, const struct hx_record *r
     hx_json_open_object(writer);
     put_uint(writer, "number", attempt->number);
     put_cstr(writer, "state", hx_attempt_state_name(attempt->state));
-    hx_ops_put_wall(writer, "claimed", attempt->claimed_at.wall);
-    hx_ops_put_wall(writer, "marked",
-                    attempt->is_marked ? attempt->marked_at.wall : (struct hx_wall){0});
+    hx_json_add_wall(writer, "claimed", attempt->claimed_at.wall);
+    hx_json_add_wall(writer, "marked",
+                     attempt->is_marked ? attempt->marked_at.wall : (struct hx_wall){0});
     put_cstr(writer, "transport", attempt->transport);
     hx_json_close_object(writer);
     hx_json_put_name(writer, "earlier_attempts");
@@ -323,11 +311,11 @@ void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_f
         hx_json_put_name(writer, "age_ms");
         hx_json_put_int(writer, hx_age_ms(&record->created, &options->now));
     }
-    hx_ops_put_wall(writer, "first_sent", record->first_sent);
-    hx_ops_put_wall(writer, "created", record->created.wall);
-    hx_ops_put_wall(writer, "updated", record->updated.wall);
-    hx_ops_put_wall(writer, "settled", record->settled.wall);
-    hx_ops_put_wall(writer, "not_before", record->not_before.wall);
+    hx_json_add_wall(writer, "first_sent", record->first_sent);
+    hx_json_add_wall(writer, "created", record->created.wall);
+    hx_json_add_wall(writer, "updated", record->updated.wall);
+    hx_json_add_wall(writer, "settled", record->settled.wall);
+    hx_json_add_wall(writer, "not_before", record->not_before.wall);
     put_duration(writer, record);
     put_cstr(writer, "owner", hx_ops_owner_name(found->owner_fact));
     put_uint(writer, "fence", record->fence);
@@ -355,7 +343,7 @@ void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_f
 
 void hx_ops_put_history_line(struct hx_json_writer *writer, const struct hx_history_line *line)
 {
-    hx_ops_put_wall(writer, "at", line->at);
+    hx_json_add_wall(writer, "at", line->at);
     put_cstr(writer, "what", line->what);
     bool is_row_change = strcmp(line->what, "note") != 0 && strcmp(line->what, "evidence") != 0;
     if (is_row_change) {

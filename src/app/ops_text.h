@@ -42,9 +42,7 @@ void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_f
 /* False when the caller's key came in a member that must not be shown, or may have. */
 bool hx_ops_shows_key(const struct hx_record *record, const struct hx_redact_names *redact);
 void hx_ops_put_history_line(struct hx_json_writer *writer, const struct hx_history_line *line);
-void hx_ops_put_wall(struct hx_json_writer *writer, const char *name, struct hx_wall wall);
-/* JSON from elsewhere as one line; null when absent. */
-/* As it is; as a string when it is none. */
+/* JSON from elsewhere as one line; null when absent, a string when it is no JSON. */
 void hx_ops_put_json(struct hx_json_writer *writer, const char *name, struct hx_span json);
 
 /* Writes a whole JSON document and a line end. False, with a fault, when it became too large. */

@@ -86,35 +86,24 @@ void hx_operations_refuse(struct hx_request *request, const char *code, const ch
                    hx_span_cstr(reason), hx_span_cstr(data));
 }
 
-static void put_text(struct hx_json_writer *writer, const char *name, const char *text)
-{
-    hx_json_put_name(writer, name);
-    hx_json_put_cstr(writer, text);
-}
-
 static void put_operation(struct hx_json_writer *writer, const struct hx_record *record)
 {
-    char text[HX_ID_TEXT_SIZE], when[HX_TIME_TEXT_SIZE];
-    hx_id_format(&record->id, text);
-    put_text(writer, "id", text);
+    hx_json_add_id(writer, "id", &record->id);
     hx_json_put_name(writer, "tool");
     hx_json_put_string(writer, record->tool);
     if (record->key_source != HX_KEY_NONE) {
         hx_json_put_name(writer, "key");
         hx_json_put_string(writer, record->key);
     }
-    put_text(writer, "execution", hx_op_state_name(record->state));
-    put_text(writer, "effect", hx_effect_state_name(hx_record_effect(record)));
-    put_text(writer, "delivery", hx_delivery_name(hx_record_delivery(record)));
-    put_text(writer, "reason", hx_reason_name(record->reason));
+    hx_json_add_cstr(writer, "execution", hx_op_state_name(record->state));
+    hx_json_add_cstr(writer, "effect", hx_effect_state_name(hx_record_effect(record)));
+    hx_json_add_cstr(writer, "delivery", hx_delivery_name(hx_record_delivery(record)));
+    hx_json_add_cstr(writer, "reason", hx_reason_name(record->reason));
     hx_json_put_name(writer, "attempts");
     hx_json_put_uint(writer, record->attempt.number);
-    hx_wall_format(record->created.wall, when);
-    put_text(writer, "created", when);
-    if (!hx_id_is_nil(&record->successor)) {
-        hx_id_format(&record->successor, text);
-        put_text(writer, "successor", text);
-    }
+    hx_json_add_wall(writer, "created", record->created.wall);
+    if (!hx_id_is_nil(&record->successor))
+        hx_json_add_id(writer, "successor", &record->successor);
 }
 
 static void write_one(struct hx_gateway *gateway, struct hx_buf *out,
@@ -127,8 +116,8 @@ static void write_one(struct hx_gateway *gateway, struct hx_buf *out,
     hx_json_writer_init(&writer, out);
     hx_json_open_object(&writer);
     if (verdict != NULL) {
-        put_text(&writer, "answer", verdict);
-        put_text(&writer, "sentence", sentence);
+        hx_json_add_cstr(&writer, "answer", verdict);
+        hx_json_add_cstr(&writer, "sentence", sentence);
     }
     hx_json_put_name(&writer, "operation");
     hx_json_open_object(&writer);
@@ -308,10 +297,11 @@ static void begin(struct hx_request *request)
     hx_json_open_object(&writer);
     hx_json_put_name(&writer, "key");
     hx_json_put_string(&writer, hx_buf_span(&key));
-    put_text(&writer, "use_before", until);
-    put_text(&writer, "use",
-             "Send this key with one intended action, and with every repeat of that same action. "
-             "Ask for another key for another action.");
+    hx_json_add_cstr(&writer, "use_before", until);
+    hx_json_add_cstr(
+        &writer, "use",
+        "Send this key with one intended action, and with every repeat of that same action. "
+        "Ask for another key for another action.");
     hx_json_close_object(&writer);
     hx_operations_answer(request, &json);
     hx_buf_fini(&key);

@@ -6,42 +6,22 @@
 
 #include "json/writer.h"
 
-static void put_id(struct hx_json_writer *writer, const char *name, const struct hx_id *id)
-{
-    char text[HX_ID_TEXT_SIZE];
-    hx_id_format(id, text);
-    hx_json_put_name(writer, name);
-    hx_json_put_cstr(writer, text);
-}
-
-static void put_time(struct hx_json_writer *writer, const char *name, struct hx_wall wall)
-{
-    char text[HX_TIME_TEXT_SIZE];
-    hx_wall_format(wall, text);
-    hx_json_put_name(writer, name);
-    hx_json_put_cstr(writer, text);
-}
-
 /* Everything that a receiver is told of the operation. Never arguments, results or keys: whoever
  * wants those asks the ledger by the operation's id, under his own rights. */
 static void put_data(struct hx_json_writer *writer, const struct hx_store_event *event)
 {
     hx_json_put_name(writer, "data");
     hx_json_open_object(writer);
-    put_id(writer, "operation", &event->op);
-    hx_json_put_name(writer, "server");
-    hx_json_put_string(writer, event->server);
-    hx_json_put_name(writer, "tool");
-    hx_json_put_string(writer, event->tool);
-    hx_json_put_name(writer, "state");
-    hx_json_put_cstr(writer, hx_op_state_name(event->state));
-    hx_json_put_name(writer, "reason");
-    hx_json_put_cstr(writer, hx_reason_name(event->reason));
+    hx_json_add_id(writer, "operation", &event->op);
+    hx_json_add_string(writer, "server", event->server);
+    hx_json_add_string(writer, "tool", event->tool);
+    hx_json_add_cstr(writer, "state", hx_op_state_name(event->state));
+    hx_json_add_cstr(writer, "reason", hx_reason_name(event->reason));
     hx_json_put_name(writer, "attempt");
     hx_json_put_uint(writer, event->attempt);
-    put_time(writer, "created", event->created);
+    hx_json_add_wall(writer, "created", event->created);
     if (event->settled.ms != 0)
-        put_time(writer, "settled", event->settled);
+        hx_json_add_wall(writer, "settled", event->settled);
     hx_json_close_object(writer);
 }
 
@@ -57,19 +37,14 @@ bool hx_publish_write(const struct hx_store_event *event, const struct hx_id *le
     snprintf(sequence, sizeof(sequence), "%016" PRId64, event->number);
     hx_json_writer_init(&writer, out);
     hx_json_open_object(&writer);
-    hx_json_put_name(&writer, "specversion");
-    hx_json_put_cstr(&writer, "1.0");
-    put_id(&writer, "id", &event->id);
-    hx_json_put_name(&writer, "source");
-    hx_json_put_cstr(&writer, source);
-    hx_json_put_name(&writer, "type");
-    hx_json_put_cstr(&writer, type);
-    put_id(&writer, "subject", &event->op);
-    put_time(&writer, "time", event->at);
-    hx_json_put_name(&writer, "datacontenttype");
-    hx_json_put_cstr(&writer, "application/json");
-    hx_json_put_name(&writer, "sequence");
-    hx_json_put_cstr(&writer, sequence);
+    hx_json_add_cstr(&writer, "specversion", "1.0");
+    hx_json_add_id(&writer, "id", &event->id);
+    hx_json_add_cstr(&writer, "source", source);
+    hx_json_add_cstr(&writer, "type", type);
+    hx_json_add_id(&writer, "subject", &event->op);
+    hx_json_add_wall(&writer, "time", event->at);
+    hx_json_add_cstr(&writer, "datacontenttype", "application/json");
+    hx_json_add_cstr(&writer, "sequence", sequence);
     put_data(&writer, event);
     hx_json_close_object(&writer);
     return hx_buf_ok(out);

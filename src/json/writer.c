@@ -105,3 +105,31 @@ void hx_json_put_raw(struct hx_json_writer *writer, struct hx_span json)
     value_begin(writer);
     (void)hx_buf_append_span(writer->buf, json);
 }
+
+void hx_json_add_string(struct hx_json_writer *writer, const char *name, struct hx_span text)
+{
+    hx_json_put_name(writer, name);
+    if (hx_span_is_absent(text))
+        hx_json_put_null(writer);
+    else
+        hx_json_put_string(writer, text);
+}
+
+void hx_json_add_cstr(struct hx_json_writer *writer, const char *name, const char *text)
+{
+    hx_json_add_string(writer, name, hx_span_cstr(text));
+}
+
+void hx_json_add_id(struct hx_json_writer *writer, const char *name, const struct hx_id *id)
+{
+    char text[HX_ID_TEXT_SIZE];
+    hx_id_format(id, text);
+    hx_json_add_cstr(writer, name, hx_id_is_nil(id) ? NULL : text);
+}
+
+void hx_json_add_wall(struct hx_json_writer *writer, const char *name, struct hx_wall wall)
+{
+    char text[HX_TIME_TEXT_SIZE];
+    hx_wall_format(wall, text);
+    hx_json_add_cstr(writer, name, wall.ms == 0 ? NULL : text);
+}

@@ -17,7 +17,9 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/id.h"
 #include "base/span.h"
+#include "base/time.h"
 
 struct hx_json_writer {
     struct hx_buf *buf; /* borrowed */
@@ -44,5 +46,12 @@ void hx_json_put_bool(struct hx_json_writer *writer, bool value);
 void hx_json_put_null(struct hx_json_writer *writer);
 /* `json` is one JSON value, passed on as it is. */
 void hx_json_put_raw(struct hx_json_writer *writer, struct hx_span json);
+
+/* A member whole, name and value. What is not there (an absent text, the nil id, the time 0) is
+ * null. */
+void hx_json_add_string(struct hx_json_writer *writer, const char *name, struct hx_span text);
+void hx_json_add_cstr(struct hx_json_writer *writer, const char *name, const char *text);
+void hx_json_add_id(struct hx_json_writer *writer, const char *name, const struct hx_id *id);
+void hx_json_add_wall(struct hx_json_writer *writer, const char *name, struct hx_wall wall);
 
 #endif

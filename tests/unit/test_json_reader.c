@@ -465,6 +465,31 @@ static void the_writer_writes_json(void **state)
     hx_buf_fini(&buf);
 }
 
+static void a_member_that_is_not_there_is_null(void **state)
+{
+    struct hx_buf buf;
+    struct hx_json_writer writer;
+    const struct hx_id nil = {{0}}, id = {{1}};
+    hx_buf_init(&buf, 4096);
+    hx_json_writer_init(&writer, &buf);
+    hx_json_open_object(&writer);
+    hx_json_add_string(&writer, "a", HX_SPAN_LIT("\""));
+    hx_json_add_string(&writer, "b", HX_SPAN_LIT(""));
+    hx_json_add_string(&writer, "c", HX_SPAN_NONE);
+    hx_json_add_cstr(&writer, "d", NULL);
+    hx_json_add_id(&writer, "e", &id);
+    hx_json_add_id(&writer, "f", &nil);
+    hx_json_add_wall(&writer, "g", (struct hx_wall){1});
+    hx_json_add_wall(&writer, "h", (struct hx_wall){0});
+    hx_json_close_object(&writer);
+    assert_true(hx_buf_ok(&buf));
+    assert_span_equal(hx_buf_span(&buf),
+                      "{\"a\":\"\\\"\",\"b\":\"\",\"c\":null,\"d\":null,"
+                      "\"e\":\"01000000-0000-0000-0000-000000000000\",\"f\":null,"
+                      "\"g\":\"1970-01-01T00:00:00.001Z\",\"h\":null}");
+    hx_buf_fini(&buf);
+}
+
 static void text_sorts_by_utf16_units(void **state)
 {
     /* In this order, with every pair compared, spelled plainly and with escapes. */
@@ -550,6 +575,7 @@ int main(void)
         cmocka_unit_test(strings_decode),
         cmocka_unit_test(pointers_find_what_rfc_6901_says),
         cmocka_unit_test(the_writer_writes_json),
+        cmocka_unit_test(a_member_that_is_not_there_is_null),
         cmocka_unit_test(text_sorts_by_utf16_units),
         cmocka_unit_test(refused_memory_is_survived),
         cmocka_unit_test(trimming_gives_memory_back),
