@@ -13,9 +13,8 @@
 
 #include <cmocka.h>
 
-#include "adapter/store_memory/store_memory.h"
 #include "base/alloc.h"
-#include "engine/gateway.h"
+#include "engine_kit.h"
 #include "merge_kit.h"
 #include "wire/rewrite.h"
 
@@ -110,91 +109,29 @@ static void toy_stop(struct hx_upstream *upstream)
     toy_tell(hx_container_of(upstream, struct toy, upstream), HX_PEER_CLOSED, 0);
 }
 
-static void toy_hold(struct hx_upstream *upstream, bool is_held)
-{
-    (void)upstream;
-    (void)is_held;
-}
-
-static const char *toy_name(struct hx_upstream *upstream)
-{
-    (void)upstream;
-    return "";
-}
-
 static const struct hx_upstream_ops toy_ops = {.start = toy_start,
                                                .send = toy_send,
                                                .stop = toy_stop,
                                                .kill = toy_stop,
-                                               .hold = toy_hold,
-                                               .transport_name = toy_name};
-
-static void toy_drop(struct hx_upstream *upstream, uint64_t tag)
-{
-    (void)upstream;
-    (void)tag;
-}
+                                               .hold = engine_kit_upstream_hold,
+                                               .transport_name = engine_kit_upstream_name};
 
 /* One behind a transport with exchanges. */
 static const struct hx_upstream_ops remote_toy_ops = {.start = toy_start,
                                                       .send = toy_send,
                                                       .stop = toy_stop,
                                                       .kill = toy_stop,
-                                                      .hold = toy_hold,
-                                                      .drop = toy_drop,
-                                                      .transport_name = toy_name};
+                                                      .hold = engine_kit_upstream_hold,
+                                                      .drop = engine_kit_upstream_drop,
+                                                      .transport_name = engine_kit_upstream_name};
 
 /* --- the world --- */
 
 struct world {
+    struct engine_kit engine;
     struct merge_kit kit;
-    struct hx_clock clock;
-    struct hx_rand rand;
-    uint64_t random;
-    struct hx_now now;
-    struct hx_memory_ledger *ledger;
-    struct hx_store *store;
-    struct hx_list upstream_inbox;
-    struct hx_gateway *gateway;
     struct toy toys[2];
 };
-
-static struct hx_now world_now(struct hx_clock *clock)
-{
-    return hx_container_of(clock, struct world, clock)->now;
-}
-
-static void world_fill(struct hx_rand *rand, uint8_t *ret_bytes, size_t len)
-{
-    struct world *world = hx_container_of(rand, struct world, rand);
-    for (size_t i = 0; i < len; i++) {
-        world->random = world->random * 6364136223846793005u + 1442695040888963407u;
-        ret_bytes[i] = (uint8_t)(world->random >> 56);
-    }
-}
-
-static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *ret_rules)
-{
-    (void)context;
-    (void)tool;
-    *ret_rules = (struct hx_tool_rules){.contract = hx_contract_default(),
-                                        .is_class_declared = true,
-                                        .has_stored_arguments = true,
-                                        .result_max = 1 << 20,
-                                        .cancel_timeout_ms = 5000};
-}
-
-static bool nobody_drains(void *context)
-{
-    (void)context;
-    return false;
-}
-
-static void relay(void *context, struct hx_span line)
-{
-    (void)context;
-    (void)line;
-}
 
 static struct hx_upstream *make_upstream(void *context)
 {
@@ -207,14 +144,6 @@ static void free_upstream(void *context, struct hx_upstream *upstream)
     struct toy *toy = context;
     assert_ptr_equal(upstream, &toy->upstream);
     toy->is_freed = true;
-}
-
-static void tell(void *context, enum hx_tell grade, const char *event, const char *pairs)
-{
-    (void)context;
-    (void)grade;
-    (void)event;
-    (void)pairs;
 }
 
 static void session_over(void *context, struct hx_downstream *downstream, bool is_ended)
@@ -231,7 +160,7 @@ static void turn(struct world *world)
 {
     for (int i = 0; i < 20; i++) {
         (void)hx_merge_take(&world->kit.outer_inbox);
-        (void)hx_gateway_turn(world->gateway);
+        (void)hx_gateway_turn(world->engine.gateway);
     }
 }
 
@@ -240,72 +169,42 @@ static void open_servers(struct world *world, bool is_broken)
     static const char *const names[] = {"files", "web"};
     for (size_t i = 0; i < 2; i++) {
         struct toy *toy = &world->toys[i];
-        *toy = (struct toy){.inbox = &world->upstream_inbox, .is_broken = is_broken && i == 0};
+        *toy =
+            (struct toy){.inbox = &world->engine.upstream_inbox, .is_broken = is_broken && i == 0};
         toy->upstream = (struct hx_upstream){.ops = &toy_ops, .inbox = toy->inbox};
         hx_buf_init(&toy->owed, 1 << 20);
-        const struct hx_server_options options = {
-            .name = hx_span_cstr(names[i]),
-            .stuck_timeout_ms = 60 * 1000,
-            .start_timeout_ms = 60 * 1000,
-            .rules_for = rules_for,
-            .is_predecessor_draining = nobody_drains,
-            .relay = relay,
-            .make_upstream = make_upstream,
-            .free_upstream = free_upstream,
-            .context = toy,
-        };
+        struct hx_server_options options = engine_kit_server_options();
+        options.name = hx_span_cstr(names[i]);
+        options.make_upstream = make_upstream;
+        options.free_upstream = free_upstream;
+        options.context = toy;
         const struct hx_session_options session = {
-            .server = hx_server_new(world->gateway, &options),
+            .server = hx_server_new(world->engine.gateway, &options),
             .downstream = hx_merge_leg(world->kit.merge, i),
             .tenant = HX_SPAN_LIT("local"),
             .principal = HX_SPAN_LIT("1000"),
         };
-        assert_non_null(hx_session_new(world->gateway, &session));
+        assert_non_null(hx_session_new(world->engine.gateway, &session));
     }
 }
 
 /* `is_broken`: the first server cannot be started. */
 static void world_init(struct world *world, bool has_exchanges, bool is_broken)
 {
-    *world = (struct world){.clock.now = world_now, .rand.fill = world_fill};
-    world->now.mono.ms = 1000;
-    world->now.wall.ms = 1700000000000;
+    struct hx_gateway_options options = engine_kit_gateway_options();
+    options.session_over = session_over;
+    *world = (struct world){0};
+    engine_kit_init(&world->engine);
     merge_kit_init(&world->kit, has_exchanges, two, NULL);
-    hx_list_init(&world->upstream_inbox);
-    world->ledger = hx_memory_ledger_new(&world->clock);
-    world->store = hx_store_memory_open(world->ledger, (struct hx_id){{1}});
-    const struct hx_gateway_options options = {
-        .message_max = 1 << 20,
-        .orphan_timeout_ms = 60 * 1000,
-        .waiters_max = 16,
-        .requests_max = 64,
-        .request_bytes_max = 1 << 20,
-        .queue_max = 1 << 20,
-        .tell = tell,
-        .session_over = session_over,
-        .context = world,
-    };
-    const struct hx_gateway_ports ports = {
-        .clock = &world->clock,
-        .rand = &world->rand,
-        .store = world->store,
-        .upstream_inbox = &world->upstream_inbox,
-        .downstream_inbox = &world->kit.leg_inbox,
-    };
-    world->gateway = hx_gateway_new(&options, &ports);
+    engine_kit_begin(&world->engine, &world->kit.leg_inbox, &options);
     open_servers(world, is_broken);
 }
 
 static void world_fini(struct world *world)
 {
-    hx_gateway_free(world->gateway);
-    hx_store_memory_kill(world->store);
-    hx_memory_ledger_free(world->ledger);
+    engine_kit_fini(&world->engine);
     for (size_t i = 0; i < 2; i++)
         hx_buf_fini(&world->toys[i].owed);
-    struct hx_list *node;
-    while ((node = hx_list_take_first(&world->upstream_inbox)) != NULL)
-        hx_peer_event_free(hx_container_of(node, struct hx_peer_event, node));
     merge_kit_fini(&world->kit);
 }
 
@@ -460,7 +359,7 @@ static void test_a_server_comes_back(void **state)
     says(&world, 2, READY);
     hears(&world, 2, "");
     world.toys[0].is_broken = false;
-    world.now.mono.ms += 60 * 1000;
+    engine_kit_pass(&world.engine, 60 * 1000);
     says(&world, 3, LIST("4"));
     hears(&world, 3, "\"result\":{\"tools\":[{\"name\":\"web_pay\"");
     hears(&world, 0, "notifications/tools/list_changed");
@@ -509,7 +408,7 @@ static void test_the_end_of_a_forgotten_session(void **state)
     toy_answers(&world.toys[1], hx_buf_span(&world.toys[1].owed));
     turn(&world);
     assert_true(world.toys[1].is_freed);
-    assert_int_equal(hx_memory_ledger_row(world.ledger, 0)->state, HX_OP_SUCCEEDED);
+    assert_int_equal(hx_memory_ledger_row(world.engine.ledger, 0)->state, HX_OP_SUCCEEDED);
     world_fini(&world);
 }
 

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One client and one server of the real engine, whose lines are the test's: what either says, and
+ * what it was told last. The handshake with the server is answered here.
+ *
+ *     talk_kit_init(&talk, &options);
+ *     talk_kit_begin(&talk);
+ *     talk_kit_says(&talk, "{\"jsonrpc\":...");    // the client; then everything comes to rest
+ *     talk_kit_asks(&talk, "\"tools/call\"");      // this is in the last request to the server
+ *     talk_kit_answers(&talk, "\"result\":{}");    // the server, to that request
+ *     talk_kit_hears(&talk, "\"result\"");         // this is in the last line to the client
+ *     talk_kit_end(&talk);                         // killed; begin again: the next process
+ *     talk_kit_fini(&talk);
+ */
+#ifndef HX_TESTS_TALK_KIT_H
+#define HX_TESTS_TALK_KIT_H
+
+#include "engine_kit.h"
+
+enum { TALK_KIT_TEXT_MAX = 4096 };
+
+struct talk_kit_options {
+    /* Of every tool. */
+    struct hx_tool_rules rules;
+    /* What client and server say of themselves, as JSON; NULL: nothing. Borrowed. */
+    const char *client_capabilities;
+    const char *server_capabilities;
+    /* The tools that the server lists, as a JSON array. Borrowed. */
+    const char *tools;
+};
+
+struct talk_kit {
+    struct engine_kit engine;
+    struct talk_kit_options options;
+    struct hx_list downstream_inbox; /* struct hx_peer_event */
+    struct hx_upstream upstream;
+    struct hx_downstream downstream;
+    uint32_t generation;
+    unsigned calls; /* tools/call that reached the server: effects */
+    /* The last request to the server, and what it went under; empty once it is answered. */
+    char asked[TALK_KIT_TEXT_MAX];
+    uint64_t tag;
+    char told[TALK_KIT_TEXT_MAX]; /* the last line to the client */
+};
+
+void talk_kit_init(struct talk_kit *talk, const struct talk_kit_options *options);
+void talk_kit_fini(struct talk_kit *talk);
+
+/* A process on the ledger, and a client that has listed the tools. */
+void talk_kit_begin(struct talk_kit *talk);
+void talk_kit_end(struct talk_kit *talk);
+
+/* Time passes, and what is due is done. */
+void talk_kit_waits(struct talk_kit *talk, int64_t ms);
+
+void talk_kit_says(struct talk_kit *talk, const char *line);
+/* `member`: "result": or "error": with its value. */
+void talk_kit_answers(struct talk_kit *talk, const char *member);
+/* What else the server's side can tell. It is not taken yet: set its other members, then turn. */
+struct hx_peer_event *talk_kit_from_server(struct talk_kit *talk, enum hx_peer_event_type type,
+                                           uint64_t tag, const char *text);
+
+void talk_kit_asks(const struct talk_kit *talk, const char *part);
+/* Empties `told`. */
+void talk_kit_hears(struct talk_kit *talk, const char *part);
+
+#endif
