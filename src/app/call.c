@@ -20,6 +20,7 @@
 #include "app/call_options.h"
 #include "app/call_report.h"
 #include "app/commands.h"
+#include "app/ending.h"
 #include "app/front.h"
 #include "app/ledger_home.h"
 #include "app/log.h"
@@ -51,9 +52,7 @@ struct call {
     struct hx_gateway *gateway;
     struct hx_list upstream_inbox;
     struct hx_list downstream_inbox;
-    struct hx_loop_signal *term_watch;
-    struct hx_loop_signal *int_watch;
-    struct hx_loop_signal *hup_watch;
+    struct hx_ending ending;
     struct hx_arena rules_arena;
     struct hx_arena intent_arena;
     struct hx_buf ops_options;
@@ -61,7 +60,6 @@ struct call {
     FILE *out;
     int status;
     bool has_let_go;
-    unsigned term_count;
 };
 
 /* ---- what the engine asks ---- */
@@ -97,16 +95,6 @@ static void keep_upstream(void *context, struct hx_upstream *upstream)
 {
     (void)context; /* freed at the end */
     (void)upstream;
-}
-
-static void on_signal(void *arg, int number)
-{
-    struct call *call = arg;
-    (void)number;
-    if (call->term_count++ == 0)
-        hx_gateway_drain(call->gateway);
-    else
-        hx_gateway_stop(call->gateway);
 }
 
 /* ---- written down ---- */
@@ -322,17 +310,13 @@ static void make_gateway(struct call *call)
         .share = HX_SPAN_LIT("call"),
     };
     (void)hx_session_new(call->gateway, &client);
-    call->term_watch = hx_loop_signal_new(call->loop, SIGTERM, on_signal, call);
-    call->int_watch = hx_loop_signal_new(call->loop, SIGINT, on_signal, call);
-    call->hup_watch = hx_loop_signal_new(call->loop, SIGHUP, on_signal, call);
+    hx_ending_init(&call->ending, call->loop, &call->gateway);
 }
 
 static void release(struct call *call)
 {
     hx_gateway_free(call->gateway);
-    hx_loop_signal_free(call->term_watch);
-    hx_loop_signal_free(call->int_watch);
-    hx_loop_signal_free(call->hup_watch);
+    hx_ending_fini(&call->ending);
     hx_call_front_free(call->downstream);
     hx_upstream_release(&call->place, call->upstream);
     hx_call_intent_release(&call->hold);

@@ -22,6 +22,7 @@
 #include "app/commands.h"
 #include "app/config.h"
 #include "app/drain.h"
+#include "app/ending.h"
 #include "app/front.h"
 #include "app/ledger_home.h"
 #include "app/log.h"
@@ -47,14 +48,11 @@ struct keeper {
     struct hx_drain drain;
     struct hx_list upstream_inbox;
     struct hx_list downstream_inbox;
-    struct hx_loop_signal *term_watch;
-    struct hx_loop_signal *int_watch;
-    struct hx_loop_signal *hup_watch;
+    struct hx_ending ending;
     struct hx_arena arena; /* texts of the rules */
     char server_name[HX_SERVER_NAME_SIZE];
     char principal[32];
     bool has_dropped_stderr;
-    unsigned term_count;
 };
 
 static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *ret_rules)
@@ -91,16 +89,6 @@ static void stop_neighbour(void *context, const struct hx_id *who)
     struct keeper *keeper = context;
     if (keeper->home.neighbours != NULL)
         hx_neighbour_unix_stop(keeper->home.neighbours, who);
-}
-
-static void on_signal(void *arg, int number)
-{
-    struct keeper *keeper = arg;
-    (void)number;
-    if (keeper->term_count++ == 0)
-        hx_gateway_drain(keeper->gateway);
-    else
-        hx_gateway_stop(keeper->gateway);
 }
 
 static struct hx_gateway_options gateway_options(struct keeper *keeper)
@@ -181,13 +169,6 @@ static bool make_peers(struct keeper *keeper, const struct hx_keeper_fds *fds)
     return true;
 }
 
-static void watch(struct keeper *keeper)
-{
-    keeper->term_watch = hx_loop_signal_new(keeper->loop, SIGTERM, on_signal, keeper);
-    keeper->int_watch = hx_loop_signal_new(keeper->loop, SIGINT, on_signal, keeper);
-    keeper->hup_watch = hx_loop_signal_new(keeper->loop, SIGHUP, on_signal, keeper);
-}
-
 static void turn_until_done(struct keeper *keeper)
 {
     while (!hx_gateway_is_done(keeper->gateway)) {
@@ -213,9 +194,7 @@ static void release(struct keeper *keeper)
     hx_gateway_free(keeper->gateway);
     hx_admin_free(keeper->admin);
     hx_announce_close(keeper->courier);
-    hx_loop_signal_free(keeper->term_watch);
-    hx_loop_signal_free(keeper->int_watch);
-    hx_loop_signal_free(keeper->hup_watch);
+    hx_ending_fini(&keeper->ending);
     hx_stdio_front_free(keeper->downstream);
     hx_upstream_release(&keeper->place, keeper->upstream);
     hx_drain_end(&keeper->drain);
@@ -265,7 +244,7 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
         release(keeper);
         return HX_EXIT_FAILED;
     }
-    watch(keeper);
+    hx_ending_init(&keeper->ending, keeper->loop, &keeper->gateway);
     struct hx_gateway_options options = gateway_options(keeper);
     struct hx_gateway_ports ports = {
         .clock = &keeper->clock.clock,
