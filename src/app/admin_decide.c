@@ -10,7 +10,7 @@
 #include "app/admin_state.h"
 #include "app/ops_advice.h"
 #include "app/ops_outcome.h"
-#include "app/ops_text.h"
+#include "app/verdict.h"
 #include "core/key.h"
 
 enum { ROWS_AT_ONCE = 256, WORDS_MAX = 64 * 1024 };
@@ -78,8 +78,7 @@ static uint32_t status_of(const struct admin_ask *ask, const struct hx_verdict *
 static void decided(void *context, const struct hx_verdict *verdict)
 {
     struct admin_ask *ask = context;
-    const struct hx_ops_json options = {.now = hx_clock_now(ask->admin->options.clock),
-                                        .has_age = true};
+    struct hx_now now = hx_clock_now(ask->admin->options.clock);
     struct hx_json_writer writer;
     struct hx_buf words;
     bool is_as_wanted = false;
@@ -93,24 +92,7 @@ static void decided(void *context, const struct hx_verdict *verdict)
     else
         is_as_wanted = hx_verdict_say(ask->decision, verdict, &words);
     hx_json_writer_init(&writer, &ask->json);
-    hx_json_open_object(&writer);
-    hx_json_put_name(&writer, "decision");
-    hx_json_put_cstr(&writer, hx_decision_name(ask->decision));
-    hx_json_put_name(&writer, "is_applied");
-    hx_json_put_bool(&writer, verdict->answer == HX_ANSWER_DONE);
-    hx_json_put_name(&writer, "answer");
-    hx_json_put_cstr(&writer, hx_answer_name(verdict->answer));
-    hx_json_put_name(&writer, "sentence");
-    hx_json_put_string(&writer, hx_buf_span(&words));
-    hx_json_put_name(&writer, "operation");
-    if (verdict->found == NULL) {
-        hx_json_put_null(&writer);
-    } else {
-        hx_json_open_object(&writer);
-        hx_ops_put_operation(&writer, verdict->found, &options);
-        hx_json_close_object(&writer);
-    }
-    hx_json_close_object(&writer);
+    hx_verdict_put(&writer, ask->decision, verdict, hx_buf_span(&words), &now);
     hx_buf_fini(&words);
     admin_answer(ask->admin, ask->exchange, status_of(ask, verdict, is_as_wanted), &ask->json);
     admin_ask_free(ask);
@@ -223,9 +205,7 @@ void admin_cancel(struct admin_ask *ask)
     }
     if (!read_note(ask))
         return;
-    wanted.first_sent = hx_key_time(wanted.key, (struct hx_wall){0}).first_sent;
-    wanted.identity = hx_record_identity(ask->admin->hasher, &wanted, is_scoped);
-    wanted.twin = hx_record_twin(ask->admin->hasher, &wanted);
+    hx_decision_name_call(&wanted, ask->admin->hasher, is_scoped);
     const struct hx_decision_target target = {.wanted = &wanted};
     ask->decision = HX_EV_CANCEL;
     begin(ask, &target);

@@ -14,6 +14,7 @@
 #include "app/ops_advice.h"
 #include "app/ops_outcome.h"
 #include "app/ops_text.h"
+#include "app/verdict.h"
 #include "base/fault.h"
 #include "core/key.h"
 
@@ -61,8 +62,7 @@ static struct hx_record wanted_by_key(const struct hx_ops *ops)
         .key_source = HX_KEY_META,
     };
     struct hx_hasher *hasher = hx_hasher_new();
-    record.identity = hx_record_identity(hasher, &record, ops->options.is_key_principal_scoped);
-    record.twin = hx_record_twin(hasher, &record);
+    hx_decision_name_call(&record, hasher, ops->options.is_key_principal_scoped);
     hx_hasher_free(hasher);
     return record;
 }
@@ -128,29 +128,11 @@ static int say(struct hx_ops *ops, const struct hx_verdict *verdict, struct hx_b
 static int print_json(struct hx_ops *ops, const struct hx_verdict *verdict, struct hx_span words,
                       int status)
 {
-    struct hx_ops_json options = {.now = ops->now, .has_age = true};
     struct hx_json_writer writer;
     struct hx_buf buf;
     hx_buf_init(&buf, 1024 * 1024);
     hx_json_writer_init(&writer, &buf);
-    hx_json_open_object(&writer);
-    hx_json_put_name(&writer, "decision");
-    hx_json_put_cstr(&writer, hx_decision_name(ops->options.decision));
-    hx_json_put_name(&writer, "is_applied");
-    hx_json_put_bool(&writer, verdict->answer == HX_ANSWER_DONE);
-    hx_json_put_name(&writer, "answer");
-    hx_json_put_cstr(&writer, hx_answer_name(verdict->answer));
-    hx_json_put_name(&writer, "sentence");
-    hx_json_put_string(&writer, words);
-    hx_json_put_name(&writer, "operation");
-    if (verdict->found == NULL) {
-        hx_json_put_null(&writer);
-    } else {
-        hx_json_open_object(&writer);
-        hx_ops_put_operation(&writer, verdict->found, &options);
-        hx_json_close_object(&writer);
-    }
-    hx_json_close_object(&writer);
+    hx_verdict_put(&writer, ops->options.decision, verdict, words, &ops->now);
     bool is_printed = hx_ops_print_json(ops->out, &buf);
     hx_buf_fini(&buf);
     return is_printed ? status : hx_ops_fault(ops, HX_EXIT_FAILED);

@@ -56,6 +56,14 @@ struct hx_facts hx_facts_of_found(const struct hx_store_found *found)
     };
 }
 
+void hx_decision_name_call(struct hx_record *wanted, struct hx_hasher *hasher,
+                           bool is_key_principal_scoped)
+{
+    wanted->first_sent = hx_key_time(wanted->key, (struct hx_wall){0}).first_sent;
+    wanted->identity = hx_record_identity(hasher, wanted, is_key_principal_scoped);
+    wanted->twin = hx_record_twin(hasher, wanted);
+}
+
 static struct hx_id mint(const struct hx_decider *decider)
 {
     uint8_t random[10];

@@ -39,13 +39,18 @@ struct hx_decision {
 struct hx_decision_target {
     struct hx_id id; /* unless `wanted` */
     /* CANCEL: by its identity, in its newest generation. When nobody has seen it yet, a tombstone
-     * is left, for which this holds tenant, principal, server, tool, key and its source; everything
-     * else is made here. */
+     * is left, for which this holds tenant, principal, server, tool, key and its source, and what
+     * hx_decision_name_call() makes of them; everything else is made here. */
     const struct hx_record *wanted;
     /* Whoever decides may only see operations of this tenant and principal at this server; NULL:
      * all. */
     const struct hx_record *owner;
 };
+
+/* Completes the name of a call that may not have come yet: identity, twin and the time that the key
+ * tells, from tenant, principal, server, tool and key. */
+void hx_decision_name_call(struct hx_record *wanted, struct hx_hasher *hasher,
+                           bool is_key_principal_scoped);
 
 struct hx_verdict {
     /* DONE; NOT_APPLIED; for CANCEL also CANCEL_IN_DOUBT, KEY_CONFLICT, or what a final state

@@ -156,8 +156,7 @@ static struct hx_record named(const struct hx_session *session, struct hx_span t
                                .tool = tool,
                                .key = key,
                                .key_source = HX_KEY_META};
-    record.identity = hx_record_identity(hasher, &record, server->is_key_principal_scoped);
-    record.twin = hx_record_twin(hasher, &record);
+    hx_decision_name_call(&record, hasher, server->is_key_principal_scoped);
     return record;
 }
 
@@ -264,7 +263,6 @@ static void cancel(struct hx_request *request, struct hx_span params)
             return;
         }
         wanted = named(session, naming.tool, naming.key);
-        wanted.first_sent = hx_key_time(naming.key, (struct hx_wall){0}).first_sent;
         target.wanted = &wanted;
     }
     const struct hx_decision decision = {.type = HX_EV_CANCEL, .is_by_caller = true};
