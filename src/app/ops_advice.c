@@ -187,24 +187,54 @@ static bool put_member(struct hx_json_tape *tape, const char *name, const char *
     return true;
 }
 
-/* {"what":"decision","who":…,"decision":…,"note":…}; of other notes the whole text. */
+/* Reads a note; true when it is {"what":"decision","who":…,"decision":…,"answer":…,"note":…}. */
+static bool read_decision(struct hx_span note, struct hx_json_tape *tape)
+{
+    struct hx_json_limits limits = HX_JSON_LIMITS_DEFAULT;
+    return !hx_span_is_absent(note) && hx_json_read(tape, note, &limits) == 0 &&
+           hx_json_is_text(tape, hx_json_member(tape, 0, HX_SPAN_LIT("what")),
+                           HX_SPAN_LIT("decision"));
+}
+
+/* Notes of old, and those about an equal call, have no answer. */
+static bool has_answer(const struct hx_json_tape *tape, enum hx_answer answer)
+{
+    uint32_t at = hx_json_member(tape, 0, HX_SPAN_LIT("answer"));
+    return at != HX_JSON_NONE && hx_json_is_text(tape, at, hx_span_cstr(hx_answer_name(answer)));
+}
+
+static bool has_counted(const struct hx_json_tape *tape)
+{
+    return !has_answer(tape, HX_ANSWER_NOT_APPLIED) &&
+           !has_answer(tape, HX_ANSWER_LEDGER_UNAVAILABLE);
+}
+
+bool hx_ops_is_decision(const struct hx_history_line *line)
+{
+    struct hx_json_tape tape;
+    hx_json_tape_init(&tape);
+    bool is_decision =
+        strcmp(line->what, "note") == 0 && read_decision(line->text, &tape) && has_counted(&tape);
+    hx_json_tape_fini(&tape);
+    return is_decision;
+}
+
+/* Of notes that are no decisions the whole text. */
 static void note_words(struct hx_span note, struct hx_buf *ret_words)
 {
     struct hx_json_tape tape;
     struct hx_arena arena;
-    struct hx_json_limits limits = HX_JSON_LIMITS_DEFAULT;
     hx_json_tape_init(&tape);
     hx_arena_init(&arena, 64 * 1024);
-    bool is_decision = hx_json_read(&tape, note, &limits) == 0 &&
-                       hx_json_is_text(&tape, hx_json_member(&tape, 0, HX_SPAN_LIT("what")),
-                                       HX_SPAN_LIT("decision"));
-    if (is_decision) {
+    if (read_decision(note, &tape)) {
         bool is_forced = false;
         (void)put_member(&tape, "who", "", &arena, ret_words);
         (void)put_member(&tape, "decision", ": ", &arena, ret_words);
         uint32_t forced = hx_json_member(&tape, 0, HX_SPAN_LIT("forced"));
         if (forced != HX_JSON_NONE && hx_json_bool(&tape, forced, &is_forced) && is_forced)
             (void)hx_buf_append_cstr(ret_words, ", forced");
+        if (!has_counted(&tape))
+            (void)hx_buf_append_cstr(ret_words, ", which was not applied");
         if (put_member(&tape, "note", ", \"", &arena, ret_words))
             (void)hx_buf_append_char(ret_words, '"');
     } else {

@@ -15,6 +15,8 @@ void hx_ops_print_advice(const struct hx_ops *ops, const struct hx_store_found *
  * when it would be believed. */
 bool hx_ops_absence_doubt(const struct hx_store_found *found, const struct hx_now *now,
                           struct hx_buf *ret_sentence);
+/* A line of the history by which somebody decided about the operation, and it counted. */
+bool hx_ops_is_decision(const struct hx_history_line *line);
 /* What a line of the history tells. */
 void hx_ops_history_words(const struct hx_history_line *line, struct hx_buf *ret_words);
 /* " --ledger '…'" when the ledger is not where it is looked for without being told. */

@@ -76,8 +76,7 @@ struct last_decision {
 static bool note_decision(void *context, const struct hx_history_line *line)
 {
     struct last_decision *last = context;
-    if (strcmp(line->what, "note") == 0 && !hx_span_is_absent(line->text) &&
-        hx_span_contains_nocase(line->text, HX_SPAN_LIT("\"decision\""))) {
+    if (hx_ops_is_decision(line)) {
         char at[HX_TIME_TEXT_SIZE];
         hx_buf_reset(last->words);
         hx_ops_history_words(line, last->words);

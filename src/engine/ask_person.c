@@ -9,7 +9,9 @@
 
 #include <stdio.h>
 
-enum { ANSWER_WAIT_MS = 15 * 60 * 1000, LOOK_MS = 1000, SHOWN_MAX = 4096 };
+#include "engine/decide.h"
+
+enum { ANSWER_WAIT_MS = 15 * 60 * 1000, LOOK_MS = 1000, SHOWN_MAX = 4096, WHO_SIZE = 300 };
 
 /* ---- whom ---- */
 
@@ -235,30 +237,53 @@ static struct hx_span decision_of(struct hx_gateway *gateway, const struct hx_rp
     return decision;
 }
 
-static void note_decision(struct hx_gateway *gateway, const struct hx_session *session,
-                          const struct hx_id *operation, const char *decision)
+static void name_person(const struct hx_session *session, char ret_who[WHO_SIZE])
 {
-    struct hx_buf note;
-    struct hx_json_writer writer;
-    char when[HX_TIME_TEXT_SIZE], who[300];
-    hx_wall_format(gateway->now.wall, when);
-    snprintf(who, sizeof(who), "caller %.*s, by elicitation",
+    snprintf(ret_who, WHO_SIZE, "caller %.*s, by elicitation",
              HX_SPAN_FMT(session->options.principal));
+}
+
+/* `answer`: NULL when it was not about the operation itself. */
+static void note_decision(struct hx_gateway *gateway, const struct hx_id *operation,
+                          const char *who, const char *decision, const char *answer)
+{
+    const struct hx_decision_line line = {
+        .at = gateway->now.wall, .who = who, .decision = decision, .answer = answer};
+    struct hx_buf note;
     hx_buf_init(&note, HX_STORE_NOTE_MAX);
-    hx_json_writer_init(&writer, &note);
-    hx_json_open_object(&writer);
-    hx_json_put_name(&writer, "at");
-    hx_json_put_cstr(&writer, when);
-    hx_json_put_name(&writer, "what");
-    hx_json_put_cstr(&writer, "decision");
-    hx_json_put_name(&writer, "who");
-    hx_json_put_cstr(&writer, who);
-    hx_json_put_name(&writer, "decision");
-    hx_json_put_cstr(&writer, decision);
-    hx_json_close_object(&writer);
-    if (hx_buf_ok(&note))
+    if (hx_decision_line_write(&line, &note))
         hx_store_note(gateway, operation, hx_buf_span(&note));
     hx_buf_fini(&note);
+}
+
+/* The history is told when the core has said whether it counts: somebody else may have been faster,
+ * and then it was not this person who decided. */
+static void decide(struct hx_work *work, const struct hx_session *session, struct hx_event event)
+{
+    char who[WHO_SIZE];
+    name_person(session, who);
+    hx_free(work->decider);
+    work->decider = hx_strdup(who);
+    work->decision = event.type;
+    hx_work_step(work, &event, NULL);
+}
+
+void hx_person_decided(struct hx_work *work, const struct hx_event *event, enum hx_answer answer)
+{
+    /* A verb that needs a write is answered when that has ended. */
+    bool is_of_write = event->type == HX_EV_STORED || event->type == HX_EV_STALE ||
+                       event->type == HX_EV_STORE_FAILED;
+    enum hx_event_type verb = is_of_write ? work->verb.type : event->type;
+    if (work->decider == NULL || verb != work->decision)
+        return;
+    char id[HX_ID_TEXT_SIZE];
+    const struct hx_id *operation = &work->op.durable.id;
+    hx_id_format(operation, id);
+    hx_tell(work->gateway, HX_TELL_INFO, "decision", "operation=%s decision=%s answer=%s", id,
+            hx_decision_name(verb), hx_answer_name(answer));
+    note_decision(work->gateway, operation, work->decider, hx_decision_name(verb),
+                  hx_answer_name(answer));
+    work->decider = hx_free(work->decider);
 }
 
 /* Left open: whoever waits is told what the state says. */
@@ -278,16 +303,14 @@ static void decided_outcome(struct hx_work *work, const struct hx_session *sessi
     if (hx_span_eq_cstr(decision, "happened")) {
         event = hx_work_make_event(work, HX_EV_RESOLVE_HAPPENED);
         event.outcome = hx_outcome_confirmed(work->gateway);
-        note_decision(work->gateway, session, &work->op.durable.id, "happened");
     } else if (hx_span_eq_cstr(decision, "again")) {
         event = hx_work_make_event(work, HX_EV_RESOLVE_AGAIN);
         event.seen_attempt = seen_attempt;
-        note_decision(work->gateway, session, &work->op.durable.id, "again");
     } else {
         leave_open(work);
         return;
     }
-    hx_work_step(work, &event, NULL);
+    decide(work, session, event);
 }
 
 static void decided_approval(struct hx_work *work, const struct hx_session *session,
@@ -301,18 +324,19 @@ static void decided_approval(struct hx_work *work, const struct hx_session *sess
     struct hx_event event = hx_work_make_event(work, is_allowed ? HX_EV_APPROVE : HX_EV_DENY);
     if (!is_allowed)
         event.reason = HX_REASON_DENIED;
-    note_decision(work->gateway, session, &work->op.durable.id, is_allowed ? "approve" : "deny");
-    hx_work_step(work, &event, NULL);
+    decide(work, session, event);
 }
 
 static void decided_repeat(struct hx_call *call, enum hx_ask_kind kind, struct hx_span decision)
 {
     bool is_meant = hx_span_eq_cstr(decision, "again");
     bool is_repeat = kind == HX_ASK_REPEAT && hx_span_eq_cstr(decision, "stored");
+    char who[WHO_SIZE];
     hx_timer_disarm(&call->gateway->timers, &call->wait);
+    name_person(call->session, who);
     if (is_meant || is_repeat)
-        note_decision(call->gateway, call->session, &call->suspected->record->id,
-                      is_meant ? "an equal call is meant" : "an equal call is a repeat");
+        note_decision(call->gateway, &call->suspected->record->id, who,
+                      is_meant ? "an equal call is meant" : "an equal call is a repeat", NULL);
     if (is_meant)
         hx_intake_is_meant(call);
     else if (is_repeat)

@@ -103,6 +103,18 @@ bool hx_verdict_say(enum hx_event_type decision, const struct hx_verdict *verdic
 bool hx_decision_note(const struct hx_decider *decider, const struct hx_decision *decision,
                       const struct hx_verdict *verdict, struct hx_buf *ret_note) HX_MUST_CHECK;
 
+/* The same of what did not come by way of a decider. */
+struct hx_decision_line {
+    struct hx_wall at;
+    const char *who;      /* "caller 1000, by elicitation" */
+    const char *decision; /* hx_decision_name(), or in words */
+    const char *answer; /* what the core made of it; NULL: it was not about the operation itself */
+    struct hx_span words; /* may be absent */
+    bool is_forced;
+};
+bool hx_decision_line_write(const struct hx_decision_line *line,
+                            struct hx_buf *ret_note) HX_MUST_CHECK;
+
 /* What the store knows of a row at this moment, as the guards of the core want it for somebody who
  * does not work on the operation. */
 struct hx_facts hx_facts_of_found(const struct hx_store_found *found);

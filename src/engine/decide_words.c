@@ -171,32 +171,35 @@ const char *hx_decision_name(enum hx_event_type type)
     }
 }
 
-bool hx_decision_note(const struct hx_decider *decider, const struct hx_decision *decision,
-                      const struct hx_verdict *verdict, struct hx_buf *ret_note)
+bool hx_decision_line_write(const struct hx_decision_line *line, struct hx_buf *ret_note)
 {
     struct hx_json_writer writer;
-    char when[HX_TIME_TEXT_SIZE];
-    hx_wall_format(hx_clock_now(decider->clock).wall, when);
     hx_json_writer_init(&writer, ret_note);
     hx_json_open_object(&writer);
-    hx_json_put_name(&writer, "at");
-    hx_json_put_cstr(&writer, when);
-    hx_json_put_name(&writer, "what");
-    hx_json_put_cstr(&writer, "decision");
-    hx_json_put_name(&writer, "who");
-    hx_json_put_cstr(&writer, decider->who);
-    hx_json_put_name(&writer, "decision");
-    hx_json_put_cstr(&writer, hx_decision_name(decision->type));
-    hx_json_put_name(&writer, "answer");
-    hx_json_put_cstr(&writer, hx_answer_name(verdict->answer));
-    if (decision->is_forced) {
+    hx_json_add_wall(&writer, "at", line->at);
+    hx_json_add_cstr(&writer, "what", "decision");
+    hx_json_add_cstr(&writer, "who", line->who);
+    hx_json_add_cstr(&writer, "decision", line->decision);
+    if (line->answer != NULL)
+        hx_json_add_cstr(&writer, "answer", line->answer);
+    if (line->is_forced) {
         hx_json_put_name(&writer, "forced");
         hx_json_put_bool(&writer, true);
     }
-    if (!hx_span_is_absent(decision->words)) {
-        hx_json_put_name(&writer, "note");
-        hx_json_put_string(&writer, decision->words);
-    }
+    if (!hx_span_is_absent(line->words))
+        hx_json_add_string(&writer, "note", line->words);
     hx_json_close_object(&writer);
     return hx_buf_ok(ret_note);
+}
+
+bool hx_decision_note(const struct hx_decider *decider, const struct hx_decision *decision,
+                      const struct hx_verdict *verdict, struct hx_buf *ret_note)
+{
+    const struct hx_decision_line line = {.at = hx_clock_now(decider->clock).wall,
+                                          .who = decider->who,
+                                          .decision = hx_decision_name(decision->type),
+                                          .answer = hx_answer_name(verdict->answer),
+                                          .words = decision->words,
+                                          .is_forced = decision->is_forced};
+    return hx_decision_line_write(&line, ret_note);
 }

@@ -283,10 +283,13 @@ static enum hx_answer with_live_bytes(const struct hx_work *work, enum hx_answer
     return is_live ? HX_ANSWER_OUTCOME : answer;
 }
 
-static void answer_caller(struct hx_work *work, struct hx_call *call, enum hx_answer answer)
+static void answer_caller(struct hx_work *work, const struct hx_event *event, struct hx_call *call,
+                          enum hx_answer answer)
 {
-    if (call == NULL)
-        return; /* a verb's own answer goes to its log line */
+    if (call == NULL) {
+        hx_person_decided(work, event, answer);
+        return;
+    }
     if (must_read_payload(work, answer)) {
         if (hx_list_is_empty(&call->node)) {
             hx_list_append(&work->calls, &call->node);
@@ -455,7 +458,7 @@ void hx_effect_run(struct hx_work *work, const struct hx_effect *effect,
     case HX_DO_JOIN:
         return; /* done before the other effects, so that they see the new waiter */
     case HX_DO_ANSWER_CALLER:
-        answer_caller(work, call, effect->answer);
+        answer_caller(work, event, call, effect->answer);
         return;
     case HX_DO_ANSWER_ALL:
         answer_all(work, effect->answer);

@@ -293,6 +293,8 @@ bool hx_ask_about_repeat(struct hx_call *call, enum hx_ask_kind kind,
                          const struct hx_candidate *twin);
 /* The ask ends. */
 void hx_person_answered(struct hx_ask *ask, const struct hx_rpc_msg *msg);
+/* The core has answered a verb for which no call waits; `event` is what it answered on. */
+void hx_person_decided(struct hx_work *work, const struct hx_event *event, enum hx_answer answer);
 /* Its question is no longer one: the client is told, and the ask ends. */
 void hx_person_unasked(struct hx_ask *ask);
 

@@ -176,6 +176,7 @@ void hx_work_retire(struct hx_work *work)
     if (work->ask != NULL)
         hx_ask_withdraw(work->ask);
     work->payload = hx_store_request_free(work->payload);
+    hx_free(work->decider);
     hx_map_remove(&work->gateway->works_by_id, &work->by_id);
     hx_list_unlink(&work->node);
     hx_list_unlink(&work->ready_node);

@@ -93,9 +93,11 @@ struct hx_work {
                                      meanwhile on `route` */
     unsigned probe_tries;
     struct hx_negatives negatives;
-    bool was_provable;      /* when the probe in hand was sent */
-    struct hx_ask *ask;     /* a person is being asked */
-    bool was_asked;         /* a person has been asked in this state and left it open */
+    bool was_provable;  /* when the probe in hand was sent */
+    struct hx_ask *ask; /* a person is being asked */
+    bool was_asked;     /* a person has been asked in this state and left it open */
+    char *decider;      /* owned: who gave the decision that has no answer yet; NULL = nobody */
+    enum hx_event_type decision;
     char ledger_error[256]; /* why the last write failed; empty = it did not */
     bool is_told;           /* is_told_pending was written */
     int64_t twin_seen;

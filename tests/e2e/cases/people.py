@@ -69,6 +69,10 @@ def approval(t, w):
     t.equal((len(t.effects()), len(questions(client))), (2, 2), "a replay asks nobody")
     _, out, _ = t.ops("show", KEY + "01", "--ledger", t.ledger)
     t.true(b"by elicitation" in out and b"approve" in out, f"the history tells who: {out.decode()}")
+    _, out, _ = t.ops("show", KEY + "01", "--json", "--ledger", t.ledger)
+    notes = [line["note"] for line in json.loads(out)["history"] if line["what"] == "note"]
+    said = [(one["decision"], one["answer"]) for one in notes if one["what"] == "decision"]
+    t.equal(said, [("approve", "DONE")], "what the history says of it")
 
 
 @people("an_approval_over_http")

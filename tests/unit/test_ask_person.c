@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the history says of a decision that a person made by elicitation: that it was applied, or
+ * that somebody else was faster and it was not. On the real engine, with the ledger in memory.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "app/decide.h"
+#include "kit/ops.h"
+#include "talk_kit.h"
+
+enum { NOTES_MAX = 8 };
+
+static char notes[NOTES_MAX][512]; /* that went to the ledger, oldest first */
+static size_t note_count;
+
+static const struct hx_store_ops *plain_ops;
+static struct hx_store_ops noting_ops;
+
+static void submit_noting(struct hx_store *store, struct hx_store_request *request)
+{
+    if (request->kind == HX_STORE_NOTE) {
+        assert_true(note_count < NOTES_MAX);
+        snprintf(notes[note_count++], sizeof notes[0], "%.*s", HX_SPAN_FMT(request->note));
+    }
+    plain_ops->submit(store, request);
+}
+
+/* A client that can be asked, and a process whose notes are kept here. */
+static void start(struct talk_kit *talk, enum hx_approval approval)
+{
+    struct talk_kit_options options = {
+        .rules = engine_kit_rules(),
+        .client_capabilities = "{\"elicitation\":{\"form\":{}}}",
+        .server_capabilities = "{\"tools\":{}}",
+        .tools = "[{\"name\":\"pay\",\"inputSchema\":{\"type\":\"object\"}}]",
+    };
+    options.rules.contract.approval = approval;
+    note_count = 0;
+    talk_kit_init(talk, &options);
+    talk_kit_begin(talk);
+    plain_ops = talk->engine.store->ops;
+    noting_ops = *plain_ops;
+    noting_ops.submit = submit_noting;
+    talk->engine.store->ops = &noting_ops;
+}
+
+#define PAY                                                                                        \
+    "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":\"pay\","        \
+    "\"arguments\":{},\"_meta\":{\"dev.hapax/idempotencyKey\":\"k-pay\"}}}"
+
+/* The client is asked; its answer is given later, to the id in `ret_id`. */
+static void is_asked(struct talk_kit *talk, char ret_id[64])
+{
+    const char *id = strstr(talk->told, "\"id\":");
+    if (id == NULL || strstr(talk->told, "elicitation/create") == NULL)
+        fail_msg("the client was told %s", talk->told);
+    snprintf(ret_id, 64, "%.*s", (int)strcspn(id + 5, ","), id + 5);
+}
+
+static void decides(struct talk_kit *talk, const char *id, const char *word)
+{
+    char line[256];
+    snprintf(line, sizeof line,
+             "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"action\":\"accept\",\"content\":{"
+             "\"decision\":\"%s\"}}}",
+             id, word);
+    talk_kit_says(talk, line);
+    talk_kit_waits(talk, 20); /* so long may a note wait for company */
+}
+
+static void is_noted(size_t index, const char *decision, const char *answer)
+{
+    char decided[64], answered[64];
+    snprintf(decided, sizeof decided, "\"decision\":\"%s\"", decision);
+    snprintf(answered, sizeof answered, "\"answer\":\"%s\"", answer);
+    assert_true(index < note_count);
+    if (strstr(notes[index], decided) == NULL || strstr(notes[index], answered) == NULL ||
+        strstr(notes[index], "\"who\":\"caller 1000, by elicitation\"") == NULL)
+        fail_msg("noted was %s\n  not %s, %s", notes[index], decided, answered);
+}
+
+/* An operator in another process is faster, and nobody tells this one. */
+static void operator_decides(struct talk_kit *talk, enum hx_event_type type)
+{
+    struct hx_verdict verdict;
+    const struct hx_decision decision = {.type = type, .outcome = kit_outcome("{\"content\":[]}")};
+    struct hx_id owner = {{9}};
+    struct hx_decider decider = {.store = hx_store_memory_open(talk->engine.ledger, owner),
+                                 .clock = &talk->engine.clock,
+                                 .rand = &talk->engine.rand,
+                                 .who = "operator"};
+    struct hx_id id = hx_memory_ledger_row(talk->engine.ledger, 0)->id;
+    assert_int_equal(hx_decide(&decider, &id, &decision, &verdict), 0);
+    assert_int_equal(verdict.answer, HX_ANSWER_DONE);
+    hx_verdict_fini(&verdict);
+    decider.store->ops->close(decider.store);
+}
+
+static void an_approval_is_noted_as_applied(void **state)
+{
+    struct talk_kit talk;
+    char id[64];
+    (void)state;
+    start(&talk, HX_APPROVAL_ALWAYS);
+    talk_kit_says(&talk, PAY);
+    is_asked(&talk, id);
+    assert_int_equal(note_count, 0);
+    decides(&talk, id, "approve");
+    assert_int_equal(note_count, 1);
+    is_noted(0, "approve", "DONE");
+    talk_kit_asks(&talk, "\"tools/call\"");
+    talk_kit_answers(&talk, "\"result\":{\"content\":[]}");
+    assert_int_equal(talk.calls, 1);
+    talk_kit_fini(&talk);
+}
+
+static void an_approval_that_came_second_is_noted_as_not_applied(void **state)
+{
+    struct talk_kit talk;
+    char id[64];
+    (void)state;
+    start(&talk, HX_APPROVAL_ALWAYS);
+    talk_kit_says(&talk, PAY);
+    is_asked(&talk, id);
+    operator_decides(&talk, HX_EV_DENY);
+    decides(&talk, id, "approve");
+    talk_kit_hears(&talk, "CANCELLED");
+    assert_int_equal(note_count, 1);
+    is_noted(0, "approve", "NOT_APPLIED");
+    assert_int_equal(talk.calls, 0);
+    talk_kit_fini(&talk);
+}
+
+/* The call is sent, and its outcome is lost with the server. */
+static void is_lost(struct talk_kit *talk, char ret_id[64])
+{
+    talk_kit_says(talk, PAY);
+    talk_kit_asks(talk, "\"tools/call\"");
+    talk_kit_from_server(talk, HX_PEER_CLOSED, 0, "");
+    engine_kit_turn(&talk->engine);
+    is_asked(talk, ret_id);
+}
+
+static void what_became_of_a_call_is_noted_with_its_answer(void **state)
+{
+    static const struct {
+        enum hx_event_type faster; /* COUNT: nobody */
+        const char *word, *answer;
+    } cases[] = {
+        {HX_EV_COUNT, "happened", "DONE"},
+        {HX_EV_COUNT, "again", "DONE"},
+        {HX_EV_RESOLVE_HAPPENED, "again", "NOT_APPLIED"},
+        {HX_EV_RESOLVE_AGAIN, "happened", "NOT_APPLIED"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct talk_kit talk;
+        char id[64];
+        start(&talk, HX_APPROVAL_NEVER);
+        is_lost(&talk, id);
+        if (cases[i].faster != HX_EV_COUNT)
+            operator_decides(&talk, cases[i].faster);
+        decides(&talk, id, cases[i].word);
+        assert_int_equal(note_count, 1);
+        is_noted(0, cases[i].word, cases[i].answer);
+        talk_kit_fini(&talk);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_approval_is_noted_as_applied),
+        cmocka_unit_test(an_approval_that_came_second_is_noted_as_not_applied),
+        cmocka_unit_test(what_became_of_a_call_is_noted_with_its_answer),
+    };
+    return cmocka_run_group_tests_name("ask_person", tests, NULL, NULL);
+}
