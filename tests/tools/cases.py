@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The samples. A case is a function `test_...` that takes a Sample and asserts."""
+import os
 import re
 
 GOOD_C = '/* SPDX-License-Identifier: MIT */\n/* What this is for. */\n#include <stddef.h>\n'
@@ -278,6 +279,33 @@ def test_runner_counts_a_program_that_cannot_start(sample):
     expect(sample.tool("run-tests", "build"), 1, "cannot be started", "0 passed, 1 failed")
 
 
+def remembering_case(body, change, then):
+    """A program that says each time that it ran, twice, with a change in between."""
+    def case(sample):
+        sample.write("a.sh", "#!/bin/sh\necho >>ran\n" + body, 0o755)
+        sample.write("tests/unit/data.txt", "1")
+        sample.write("meson.build", "project('x')\ntest('a', find_program('./a.sh'))\n")
+        expect(sample.run("meson", "setup", "build"), 0)
+        run = ("run-tests", "build", "--unless-same", "passed.json")
+        sample.tool(*run)
+        change(sample)
+        expect(sample.tool(*run), *then[1:])
+        with open(os.path.join(sample.directory, "build", "ran"), encoding="utf-8") as file:
+            if len(file.readlines()) != then[0]:
+                raise AssertionError(f"it did not run {then[0]} times")
+    return case
+
+
+PASSES = "echo 1..1; echo 'ok 1 - x'\n"
+test_runner_does_not_repeat_what_is_the_same = remembering_case(
+    PASSES, lambda sample: None, (1, 0, "passed 1 tests as they are", "1 passed, 0 failed"))
+test_runner_repeats_a_program_that_changed = remembering_case(
+    PASSES, lambda sample: sample.write("a.sh", "#!/bin/sh\necho >>ran\nexit 1\n", 0o755),
+    (2, 1, "0 passed, 1 failed"))
+test_runner_repeats_when_data_changed = remembering_case(
+    PASSES, lambda sample: sample.write("tests/unit/data.txt", "22"), (2, 0, "1 passed, 0 failed"))
+test_runner_repeats_what_failed = remembering_case(
+    "echo 1..1; echo 'not ok 1 - x'; exit 1\n", lambda sample: None, (2, 1, "0 passed, 1 failed"))
 test_runner_no_program_is_not_green = runner_case({}, 1, "no test program", "0 passed, 1 failed")
 test_runner_no_match_is_not_green = runner_case(
     {"a": "echo '1 passed, 0 failed'"}, 1, "no test program", options=("--match", "store"))
