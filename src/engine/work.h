@@ -219,12 +219,14 @@ void hx_work_set_timers(struct hx_work *work);
 /* A sign of life of the tool. */
 void hx_work_heard(struct hx_work *work);
 
-/* effects.c: carrying out what the core decided. */
+/* dispatch.c: the request of an attempt. Sends it, or waits for a server that is being started. */
 void hx_work_send_now(struct hx_work *work);
 /* Writes the request of the attempt under an id of its own; false when it cannot be written. */
 bool hx_work_put_on_wire(struct hx_work *work, struct hx_link *link);
 /* A tools/call made from what the row holds; false when memory ran out. */
 bool hx_write_call(struct hx_buf *out, struct hx_span id, const struct hx_record *record);
+
+/* effects.c: carrying out what the core decided. */
 /* Asks a person about it, or tells those who cannot be asked what its state says. */
 void hx_work_ask_person(struct hx_work *work);
 /* Forwards a cancel to the tool, once, if its contract allows that. */
