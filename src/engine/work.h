@@ -156,6 +156,12 @@ void hx_probe_answered(struct hx_route *route, const struct hx_rpc_msg *msg);
 /* Its answer will not come. */
 void hx_probe_failed(struct hx_work *work);
 
+/* probe_rule.c: what is asked, and what the answer means. False: a place of the rule has no value
+ * in this operation, so nothing can be asked. */
+bool hx_probe_rule_write(struct hx_work *work, const char *id, struct hx_buf *line);
+/* After YES and NO the gateway's scratch tape holds the result that was judged. */
+enum hx_holds hx_probe_rule_judge(struct hx_work *work, const struct hx_rpc_msg *msg);
+
 /* inner.c: upstreams that are gateways too. True: the answer was one of theirs, not the tool's. */
 bool hx_inner_take(struct hx_work *work, const struct hx_mcp_call_result *result,
                    const struct hx_mcp_error *error, const struct hx_outcome *outcome);
