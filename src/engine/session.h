@@ -243,6 +243,8 @@ bool hx_session_hears(const struct hx_session *session, uint64_t exchange);
 
 /* client.c: what the client says. */
 void hx_client_event(struct hx_session *session, struct hx_peer_event *event);
+/* client_cancel.c: it takes a request back. */
+void hx_client_cancel(struct hx_session *session, const struct hx_rpc_msg *msg);
 
 /* request.c: what it waits for. */
 struct hx_request *hx_request_new(struct hx_session *session, enum hx_request_kind kind,
