@@ -88,12 +88,6 @@ const char *hx_ops_owner_name(enum hx_owner_fact fact)
 
 /* --- JSON --- */
 
-static void put_cstr(struct hx_json_writer *writer, const char *name, const char *value)
-{
-    hx_json_put_name(writer, name);
-    hx_json_put_cstr(writer, value);
-}
-
 static void put_span(struct hx_json_writer *writer, const char *name, struct hx_span value)
 {
     hx_json_put_name(writer, name);
@@ -112,24 +106,12 @@ static void put_bool(struct hx_json_writer *writer, const char *name, bool value
     hx_json_put_bool(writer, value);
 }
 
-static void put_id(struct hx_json_writer *writer, const char *name, const struct hx_id *id)
-{
-    char text[HX_ID_TEXT_SIZE];
-    hx_json_put_name(writer, name);
-    if (hx_id_is_nil(id)) {
-        hx_json_put_null(writer);
-        return;
-    }
-    hx_id_format(id, text);
-    hx_json_put_cstr(writer, text);
-}
-
 static void put_digest(struct hx_json_writer *writer, const char *name,
                        const struct hx_digest *digest)
 {
     char text[7 + HX_DIGEST_HEX_SIZE] = "sha256:";
     hx_digest_hex(digest, text + 7);
-    put_cstr(writer, name, text);
+    hx_json_add_cstr(writer, name, text);
 }
 
 /* What a program put into its ledger by the library need not be JSON. */
@@ -172,11 +154,11 @@ static void put_attempt(struct hx_json_writer *writer, const struct hx_record *r
     hx_json_put_name(writer, "attempt");
     hx_json_open_object(writer);
     put_uint(writer, "number", attempt->number);
-    put_cstr(writer, "state", hx_attempt_state_name(attempt->state));
+    hx_json_add_cstr(writer, "state", hx_attempt_state_name(attempt->state));
     hx_json_add_wall(writer, "claimed", attempt->claimed_at.wall);
     hx_json_add_wall(writer, "marked",
                      attempt->is_marked ? attempt->marked_at.wall : (struct hx_wall){0});
-    put_cstr(writer, "transport", attempt->transport);
+    hx_json_add_cstr(writer, "transport", attempt->transport);
     hx_json_close_object(writer);
     hx_json_put_name(writer, "earlier_attempts");
     hx_json_open_object(writer);
@@ -215,10 +197,10 @@ static bool put_outcome(struct hx_json_writer *writer, const struct hx_outcome *
     }
     bool is_redacted = false;
     hx_json_open_object(writer);
-    put_cstr(writer, "kind", kinds[outcome->kind]);
+    hx_json_add_cstr(writer, "kind", kinds[outcome->kind]);
     put_bool(writer, "is_error", outcome->is_error);
     put_bool(writer, "is_reconstructed", outcome->is_reconstructed);
-    put_cstr(writer, "place", places[outcome->place]);
+    hx_json_add_cstr(writer, "place", places[outcome->place]);
     put_uint(writer, "size", outcome->size);
     put_digest(writer, "digest", &outcome->digest);
     if (options->has_payload)
@@ -290,7 +272,7 @@ static bool put_identity(struct hx_json_writer *writer, const struct hx_record *
     put_span(writer, "principal", record->principal);
     put_span(writer, "server", record->server);
     put_span(writer, "tool", record->tool);
-    put_cstr(writer, "key_source", hx_key_source_name(record->key_source));
+    hx_json_add_cstr(writer, "key_source", hx_key_source_name(record->key_source));
     bool is_redacted = put_key(writer, record, options);
     put_uint(writer, "generation", record->generation);
     put_digest(writer, "fingerprint", &record->fingerprint);
@@ -301,11 +283,11 @@ void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_f
                           const struct hx_ops_json *options)
 {
     const struct hx_record *record = &found->record;
-    put_id(writer, "id", &record->id);
-    put_cstr(writer, "execution", hx_op_state_name(record->state));
-    put_cstr(writer, "effect", hx_effect_state_name(hx_record_effect(record)));
-    put_cstr(writer, "delivery", hx_delivery_name(hx_record_delivery(record)));
-    put_cstr(writer, "reason", hx_reason_name(record->reason));
+    hx_json_add_id(writer, "id", &record->id);
+    hx_json_add_cstr(writer, "execution", hx_op_state_name(record->state));
+    hx_json_add_cstr(writer, "effect", hx_effect_state_name(hx_record_effect(record)));
+    hx_json_add_cstr(writer, "delivery", hx_delivery_name(hx_record_delivery(record)));
+    hx_json_add_cstr(writer, "reason", hx_reason_name(record->reason));
     bool is_redacted = put_identity(writer, record, options);
     if (options->has_age) {
         hx_json_put_name(writer, "age_ms");
@@ -317,7 +299,7 @@ void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_f
     hx_json_add_wall(writer, "settled", record->settled.wall);
     hx_json_add_wall(writer, "not_before", record->not_before.wall);
     put_duration(writer, record);
-    put_cstr(writer, "owner", hx_ops_owner_name(found->owner_fact));
+    hx_json_add_cstr(writer, "owner", hx_ops_owner_name(found->owner_fact));
     put_uint(writer, "fence", record->fence);
     put_attempt(writer, record);
     put_uint(writer, "repeats", record->repeats);
@@ -325,10 +307,10 @@ void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_f
     put_uint(writer, "answers_lost", record->lost_count);
     put_uint(writer, "adoptions", record->adoptions);
     put_flags(writer, record);
-    put_id(writer, "successor", &record->successor);
-    put_id(writer, "predecessor", &record->predecessor);
+    hx_json_add_id(writer, "successor", &record->successor);
+    hx_json_add_id(writer, "predecessor", &record->predecessor);
     if (options->has_payload) {
-        put_id(writer, "effect_key", &record->effect_key);
+        hx_json_add_id(writer, "effect_key", &record->effect_key);
         is_redacted |= put_shown(writer, "arguments", record->arguments, options->redact);
     }
     is_redacted |= put_outcome(writer, &record->outcome, options);
@@ -344,17 +326,17 @@ void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_f
 void hx_ops_put_history_line(struct hx_json_writer *writer, const struct hx_history_line *line)
 {
     hx_json_add_wall(writer, "at", line->at);
-    put_cstr(writer, "what", line->what);
+    hx_json_add_cstr(writer, "what", line->what);
     bool is_row_change = strcmp(line->what, "note") != 0 && strcmp(line->what, "evidence") != 0;
     if (is_row_change) {
-        put_cstr(writer, "from", hx_op_state_name(line->from));
-        put_cstr(writer, "to", hx_op_state_name(line->to));
-        put_cstr(writer, "reason", hx_reason_name(line->reason));
+        hx_json_add_cstr(writer, "from", hx_op_state_name(line->from));
+        hx_json_add_cstr(writer, "to", hx_op_state_name(line->to));
+        hx_json_add_cstr(writer, "reason", hx_reason_name(line->reason));
         put_uint(writer, "fence", line->fence);
         put_uint(writer, "attempt", line->attempt);
-        put_cstr(writer, "attempt_state", hx_attempt_state_name(line->attempt_state));
+        hx_json_add_cstr(writer, "attempt_state", hx_attempt_state_name(line->attempt_state));
     }
-    put_id(writer, "process", &line->who);
+    hx_json_add_id(writer, "process", &line->who);
     if (hx_span_is_absent(line->text) || line->text.len == 0)
         return;
     if (is_row_change)
