@@ -112,7 +112,7 @@ struct hx_verb *hx_gateway_decide(struct hx_gateway *gateway,
                                   const struct hx_decision *decision, struct hx_span who,
                                   hx_gateway_decided *decided, void *context);
 
-/* Asks the ledger for rows, by id or by scan, which `request` says; takes it. `found` is called
+/* Asks the ledger for rows, by id or by scan, which `request` says; takes it. `read` is called
  * once, in some turn, unless the gateway is freed before, and the request is the gateway's. */
 typedef void hx_gateway_read(void *context, const struct hx_store_request *found);
 void hx_gateway_look(struct hx_gateway *gateway, struct hx_store_request *request,

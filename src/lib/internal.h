@@ -146,8 +146,8 @@ struct hx_facts hx_lib_facts(struct hapax_call *call, const struct hx_store_foun
 struct hx_event hx_lib_event(struct hapax_call *call, enum hx_event_type type);
 /* Hands in one event and carries out what the core asks for, until nothing is left to do. */
 struct hx_lib_result hx_lib_drive(struct hapax_call *call, struct hx_event event);
-/* Ties the call to the transaction of `conn` (NULL = none) for what comes next. 0, or the misuse.
- * */
+/* Ties the call to the transaction of `conn` (NULL = none) for what comes next. 0,
+ * HAPAX_E_MISUSE, or HAPAX_E_STATE when its transaction was undone. */
 int hx_lib_enlist(struct hapax_call *call, struct hapax_conn *conn, struct hapax_error *error);
 
 /* ---- info.c ---- */
