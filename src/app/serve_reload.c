@@ -16,11 +16,21 @@
 
 static void refused(const char *reason)
 {
-    char pairs[1200];
-    snprintf(pairs, sizeof(pairs), "error=\"%.1100s\"", reason);
+    struct hx_log_line line;
     fprintf(stderr, "hapax serve: the configuration was not taken: %s%s\n", reason,
             hx_sentence_end(reason));
-    hx_tell_log(NULL, HX_TELL_ERROR, "reload_refused", pairs);
+    hx_log_begin(&line, HX_LOG_ERROR, "reload_refused");
+    hx_log_cstr(&line, "error", reason);
+    hx_log_end(&line);
+}
+
+/* Who moves the log away says so by the same signal. */
+static void reopen_log(const struct serve *serve)
+{
+    struct hx_log_options log = hx_settings_log_options(&serve->config->global);
+    if (hx_log_open(&log) < 0)
+        fprintf(stderr, "hapax serve: the log goes on in the file that it had: %s.\n",
+                hx_fault_last()->text);
 }
 
 static int read_again(struct serve *serve, struct hx_config *config)
@@ -75,6 +85,7 @@ static void tell(const struct serve *serve, struct served *const *before, size_t
 
 void serve_reload(struct serve *serve)
 {
+    reopen_log(serve);
     struct serve_config *source = hx_new(struct serve_config);
     source->config = &source->own;
     source->users = 1;

@@ -205,6 +205,16 @@ def rules(t):
     t.equal(len(t.effects("charge")), 1, "effects")
 
 
+@reload("a_log_that_was_moved_away_is_begun_anew")
+def log(t):
+    running = Serve(t, [], config=write(t, QUICK, {"bank": 0}))
+    hup(t, running)
+    os.rename(t.path("log"), t.path("log.1"))
+    hup(t, running)
+    t.true(any(b"reloaded" in line for line in t.lines("log.1")), "the old one")
+    t.equal(len(told(t, "reloaded")), 1, "lines of the new one")
+
+
 @reload("a_url_that_is_another_one")
 def url(t):
     """The session goes on with the server at the other address, greeted in its client's words."""
