@@ -252,6 +252,7 @@ static void watch_signals(struct serve *serve)
 static int serve_until_done(struct serve *serve)
 {
     const struct hx_config *config = serve->config;
+    watch_signals(serve); /* one that comes before we turn is taken then */
     hx_ledger_home_open(&serve->home, &serve->clock, serve->loop, "serve", 0);
     if (hx_announce_open(serve->loop, &config->global, &serve->courier) < 0) {
         fprintf(stderr, "hapax serve: outbox: %s.\n", hx_fault_last()->text);
@@ -273,7 +274,6 @@ static int serve_until_done(struct serve *serve)
         fprintf(stderr, "hapax serve: admin_listen: %s.\n", hx_fault_last()->text);
         return HX_EXIT_FAILED;
     }
-    watch_signals(serve);
     for (size_t i = 0; i < config->upstream_count; i++)
         fprintf(stderr, "hapax serve: /mcp/%s is %s\n", config->upstreams[i].name,
                 config->upstreams[i].url ? config->upstreams[i].url
