@@ -35,12 +35,12 @@ static _Noreturn void become_command(const char *command, const char *value, int
 /* False when it had to be killed. */
 static bool wait_for(pid_t pid, int64_t timeout_ms)
 {
-    int64_t deadline_ms = hx_mcp_now_ms() + timeout_ms;
+    struct hx_mono deadline = hx_mono_after(hx_mcp_now(), timeout_ms);
     int status;
     bool has_ended = false;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     while (fd >= 0 && !has_ended) {
-        int64_t left_ms = deadline_ms - hx_mcp_now_ms();
+        int64_t left_ms = hx_mono_since_ms(deadline, hx_mcp_now());
         struct pollfd end = {fd, POLLIN, 0};
         int ready = left_ms > 0 ? poll(&end, 1, (int)left_ms) : 0;
         has_ended = ready > 0;

@@ -59,7 +59,7 @@ static pid_t start_client(struct hx_audit_stage *stage)
     if (pid < 0 || poll(&told, 1, SIGNAL_MS) != 1 || read(fds[0], &word, 1) != 1)
         word = 'n';
     close(fds[0]);
-    stage->sent_ms = hx_mcp_now_ms();
+    stage->sent = hx_mcp_now();
     stage->seen->calls += word != 'n'; /* counted in the other process */
     if (word == 's')
         return pid;
@@ -81,7 +81,7 @@ static bool wait_for_moment(struct hx_audit_stage *stage, const struct hx_audit_
     }
     seen->must_have_acted = trial->moment != HX_AUDIT_EARLY;
     seen->effects_at_cut = seen->effects;
-    int64_t age_ms = hx_mcp_now_ms() - stage->sent_ms;
+    int64_t age_ms = hx_mono_since_ms(hx_mcp_now(), stage->sent);
     if (trial->moment == HX_AUDIT_LATE && age_ms < PATIENCE_MS)
         poll(NULL, 0, (int)(PATIENCE_MS - age_ms)); /* a client's patience */
     return true;
@@ -110,7 +110,8 @@ static bool kill_server(struct hx_audit_stage *stage, enum hx_audit_cut cut)
         return false;
     if (cut == HX_AUDIT_CUT_SERVER && kill(pid, SIGKILL) != 0)
         return hx_audit_fail(stage, "the server's process could not be killed");
-    if (cut == HX_AUDIT_CUT_TREE && hx_offspring_kill_all(hx_mcp_now_ms() + KILL_MS) == 0)
+    if (cut == HX_AUDIT_CUT_TREE &&
+        hx_offspring_kill_all(hx_mono_after(hx_mcp_now(), KILL_MS)) == 0)
         return hx_audit_fail(stage, "the server's processes could not be killed");
     if (cut == HX_AUDIT_CUT_BEHIND && hx_offspring_kill_leaves(pid) == 0) {
         stage->seen->does_not_apply = true;
@@ -119,7 +120,7 @@ static bool kill_server(struct hx_audit_stage *stage, enum hx_audit_cut cut)
     if (cut == HX_AUDIT_CUT_BEHIND)
         return true;
     /* Something that lives on may hold the pipe; then its end cannot be waited for. */
-    (void)hx_mcp_client_wait_closed(&stage->client, hx_mcp_now_ms() + KILL_MS / 5);
+    (void)hx_mcp_client_wait_closed(&stage->client, hx_mono_after(hx_mcp_now(), KILL_MS / 5));
     return refuse_answered(stage, 1);
 }
 

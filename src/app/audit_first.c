@@ -73,7 +73,7 @@ static bool read_tools(struct hx_audit_stage *stage, struct hx_arena *arena)
         stage->client.kept_id = id;
         is_good = hx_buf_ok(&message) &&
                   hx_mcp_client_say(&stage->client, hx_buf_span(&message), id, HX_SPAN_LIT("")) &&
-                  hx_mcp_client_wait(&stage->client, id, hx_mcp_now_ms() + LIST_MS) &&
+                  hx_mcp_client_wait(&stage->client, id, hx_mono_after(hx_mcp_now(), LIST_MS)) &&
                   read_page(stage, arena, &cursor);
     }
     hx_buf_fini(&message);
@@ -102,7 +102,7 @@ bool hx_audit_play_first(struct hx_audit_stage *stage, const struct hx_audit_tri
     if (!hx_audit_connect(stage) || !look_at_server(stage) || !hx_audit_call(stage, CALL_ID, 1))
         return false;
     hx_audit_listen(stage, CALL_ID);
-    seen->facts.answer_ms = hx_mcp_now_ms() - stage->sent_ms;
+    seen->facts.answer_ms = hx_mono_since_ms(hx_mcp_now(), stage->sent);
     if (seen->told == HX_AUDIT_TOLD_NOTHING)
         return hx_audit_fail(stage, "the call got no answer: %.100s", seen->words);
     if (seen->told != HX_AUDIT_TOLD_DONE)

@@ -53,9 +53,9 @@ bool hx_audit_look(struct hx_audit_stage *stage)
 
 bool hx_audit_look_for(struct hx_audit_stage *stage, int64_t count)
 {
-    int64_t deadline_ms = hx_mcp_now_ms() + 3 * stage->plan->facts.answer_ms + 5000;
+    struct hx_mono deadline = hx_mono_after(hx_mcp_now(), 3 * stage->plan->facts.answer_ms + 5000);
     while (hx_audit_look(stage)) {
-        if (stage->seen->effects >= count || hx_mcp_now_ms() >= deadline_ms)
+        if (stage->seen->effects >= count || hx_mono_reached(hx_mcp_now(), deadline))
             return true;
         poll(NULL, 0, LOOK_PAUSE_MS); /* the number is asked for again */
     }
@@ -178,7 +178,7 @@ bool hx_audit_call(struct hx_audit_stage *stage, unsigned id, unsigned count)
         }
     }
     hx_buf_fini(&message);
-    stage->sent_ms = hx_mcp_now_ms();
+    stage->sent = hx_mcp_now();
     stage->seen->calls += (int)count;
     return is_sent;
 }
@@ -208,7 +208,7 @@ bool hx_audit_connect(struct hx_audit_stage *stage)
                  : hx_mcp_client_open_url(client, stage->plan->url, stage->plan->settings);
     if (rc != 0)
         return hx_audit_fail(stage, "%s", hx_fault_last()->text);
-    if (hx_mcp_client_handshake(client, hx_mcp_now_ms() + CONNECT_MS))
+    if (hx_mcp_client_handshake(client, hx_mono_after(hx_mcp_now(), CONNECT_MS)))
         return true;
     if (client->is_closed)
         return hx_audit_fail(stage, "the server ended before it was greeted");
@@ -218,7 +218,7 @@ bool hx_audit_connect(struct hx_audit_stage *stage)
 
 bool hx_audit_is_answered(struct hx_audit_stage *stage, unsigned id)
 {
-    return hx_mcp_client_wait(&stage->client, id, hx_mcp_now_ms() + LOOK_PAUSE_MS);
+    return hx_mcp_client_wait(&stage->client, id, hx_mono_after(hx_mcp_now(), LOOK_PAUSE_MS));
 }
 
 /* A code in an envelope of ours is ours; in an error others may mean their own by the same word. */
@@ -237,7 +237,8 @@ void hx_audit_listen(struct hx_audit_stage *stage, unsigned id)
 {
     struct hx_audit_seen *seen = stage->seen;
     const struct hx_mcp_answer *answer = &stage->client.answers[id];
-    if (!hx_mcp_client_wait(&stage->client, id, hx_mcp_now_ms() + stage->plan->timeout_ms)) {
+    if (!hx_mcp_client_wait(&stage->client, id,
+                            hx_mono_after(hx_mcp_now(), stage->plan->timeout_ms))) {
         seen->told = HX_AUDIT_TOLD_NOTHING;
         snprintf(seen->words, sizeof(seen->words), "%s",
                  stage->client.is_closed ? "the connection ended"

@@ -15,7 +15,7 @@ struct hx_audit_stage {
     struct hx_audit_seen *seen;
     struct hx_mcp_client client;     /* the latest */
     int64_t before;                  /* what the command printed before the first call */
-    int64_t sent_ms;                 /* when the first call had left */
+    struct hx_mono sent;             /* when the first call had left */
     const char *key;                 /* of calls from now on; NULL: none */
     char name[HX_AUDIT_VALUE_SIZE];  /* of the trial; what all its values begin with */
     char value[HX_AUDIT_VALUE_SIZE]; /* in the arguments of calls from now on */

@@ -174,7 +174,7 @@ void hx_audit_trial_play(const struct hx_audit_plan *plan, struct hx_audit_seen 
 {
     struct hx_audit_stage *stage = &(struct hx_audit_stage){.plan = plan, .seen = seen};
     const struct hx_audit_trial *trial = hx_audit_trial(seen->trial);
-    int64_t start_ms = hx_mcp_now_ms();
+    struct hx_mono start = hx_mcp_now();
     seen->wanted = trial->wanted;
     signal(SIGPIPE, SIG_IGN); /* writing to a killed server is part of the play */
     if (!hx_offspring_adopt()) {
@@ -191,6 +191,6 @@ void hx_audit_trial_play(const struct hx_audit_plan *plan, struct hx_audit_seen 
             memcpy(seen->problem, problem, sizeof(problem));
     }
     hx_mcp_client_stop(&stage->client);
-    seen->left_behind = hx_offspring_end(hx_mcp_now_ms() + EXIT_MS);
-    seen->elapsed_ms = hx_mcp_now_ms() - start_ms;
+    seen->left_behind = hx_offspring_end(hx_mono_after(hx_mcp_now(), EXIT_MS));
+    seen->elapsed_ms = hx_mono_since_ms(hx_mcp_now(), start);
 }

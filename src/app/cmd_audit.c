@@ -40,7 +40,7 @@ struct audit {
     char directory[HX_SCRATCH_SIZE];
     int signal_fd;
     bool is_interrupted;
-    int64_t start_ms;
+    struct hx_mono start;
 };
 
 /* ---- before ---- */
@@ -194,7 +194,7 @@ static void play(struct audit *audit, struct hx_audit_seen *seen)
         snprintf(seen->problem, sizeof(seen->problem), "the trial took too long");
     close(fds[0]);
     /* One that is over has left nothing; what a stopped one has started comes to us. */
-    (void)hx_offspring_end(hx_mcp_now_ms());
+    (void)hx_offspring_end(hx_mcp_now());
 }
 
 static void judge(struct audit *audit, struct hx_audit_row *row, struct hx_audit_sum *sum)
@@ -263,9 +263,9 @@ static void show_errors(const struct audit *audit)
 static int run(struct audit *audit)
 {
     struct hx_audit_sum sum = {0};
-    audit->start_ms = hx_mcp_now_ms();
+    audit->start = hx_mcp_now();
     bool can_be_audited = play_all(audit, &sum);
-    (void)hx_offspring_end(hx_mcp_now_ms());
+    (void)hx_offspring_end(hx_mcp_now());
     if (!can_be_audited)
         show_errors(audit);
     if (audit->is_interrupted) {
@@ -281,7 +281,7 @@ static int run(struct audit *audit)
         .row_count = audit->row_count,
         .sum = sum,
         .is_strict = audit->options.is_strict,
-        .elapsed_ms = hx_mcp_now_ms() - audit->start_ms,
+        .elapsed_ms = hx_mono_since_ms(hx_mcp_now(), audit->start),
     };
     if (audit->options.is_json)
         hx_audit_print_json(&report, stdout);

@@ -228,7 +228,7 @@ static void take_run(struct demo *demo, size_t index)
 static void play_all(struct demo *demo, int signal_fd)
 {
     size_t count = 2 * hx_demo_scene_count();
-    int64_t start_ms = hx_mcp_now_ms();
+    struct hx_mono start = hx_mcp_now();
     for (size_t i = 0; i < count; i++)
         begin_run(demo, i);
     for (;;) {
@@ -239,7 +239,7 @@ static void play_all(struct demo *demo, int signal_fd)
             open_count += demo->run_fds[i] >= 0;
         }
         fds[count] = (struct pollfd){signal_fd, POLLIN, 0};
-        demo->elapsed_ms = hx_mcp_now_ms() - start_ms;
+        demo->elapsed_ms = hx_mono_since_ms(hx_mcp_now(), start);
         if (open_count == 0)
             return;
         if (demo->elapsed_ms > DEMO_MS || (poll(fds, count + 1, 1000) > 0 && fds[count].revents)) {
@@ -380,7 +380,7 @@ int hx_cmd_demo(int argc, char **argv)
     fflush(stdout); /* the runs are forks and must not print it again */
     play_all(demo, signal_fd);
     /* Runs that are over have left nothing; what an interrupted one started comes to us. */
-    (void)hx_offspring_end(hx_mcp_now_ms());
+    (void)hx_offspring_end(hx_mcp_now());
     hx_scratch_remove(demo->directory);
     close(signal_fd);
     return report(demo);

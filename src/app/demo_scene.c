@@ -48,9 +48,9 @@ static bool fail(struct hx_demo_stage *stage, const char *format, ...)
     return false;
 }
 
-static int64_t soon_ms(void)
+static struct hx_mono soon(void)
 {
-    return hx_mcp_now_ms() + STEP_MS;
+    return hx_mono_after(hx_mcp_now(), STEP_MS);
 }
 
 /* The charges so far, as text; returns their number. */
@@ -75,9 +75,9 @@ static int count_charges(const struct hx_demo_stage *stage)
 
 static bool wait_for_charges(struct hx_demo_stage *stage, int count)
 {
-    int64_t deadline_ms = soon_ms();
+    struct hx_mono deadline = soon();
     while (count_charges(stage) < count) {
-        if (hx_mcp_now_ms() > deadline_ms)
+        if (hx_mono_reached(hx_mcp_now(), deadline))
             return fail(stage, "the server did not charge within %d s", STEP_MS / 1000);
         poll(NULL, 0, 5); /* the file is looked at again */
     }
@@ -112,7 +112,7 @@ static bool start_client(struct hx_demo_stage *stage)
         argv[i - skipped] = (char *)(uintptr_t)words[i]; /* exec does not write to them */
     if (hx_mcp_client_start(&stage->client, argv, stage->errors) != 0)
         return fail(stage, "%s", hx_fault_last()->text);
-    if (!hx_mcp_client_handshake(&stage->client, soon_ms()))
+    if (!hx_mcp_client_handshake(&stage->client, soon()))
         return fail(stage, "no answer to initialize from %s",
                     stage->run->is_guarded ? "hapax run" : "the server");
     return true;
@@ -172,7 +172,7 @@ static enum hx_demo_told classify(const struct hx_demo_stage *stage,
 
 static bool take_answer(struct hx_demo_stage *stage, unsigned id)
 {
-    if (!hx_mcp_client_wait(&stage->client, id, soon_ms()))
+    if (!hx_mcp_client_wait(&stage->client, id, soon()))
         return fail(stage,
                     stage->client.is_closed ? "the connection closed instead of an answer"
                                             : "no answer within %d s",
@@ -199,7 +199,7 @@ static bool begin(struct hx_demo_stage *stage)
 /* Leaves the broken connection, starts a new process, repeats the call. */
 static bool repeat_through_new_process(struct hx_demo_stage *stage)
 {
-    if (!hx_mcp_client_wait_closed(&stage->client, soon_ms()))
+    if (!hx_mcp_client_wait_closed(&stage->client, soon()))
         return fail(stage, "the connection did not close");
     if (!is_unanswered(stage, 1))
         return false;
@@ -266,7 +266,7 @@ static bool play_client_killed(struct hx_demo_stage *stage)
     pid_t client = fork();
     if (client == 0) {
         if (start_client(stage) && send_call(stage, 1))
-            (void)hx_mcp_client_wait(&stage->client, 1, soon_ms()); /* killed before that */
+            (void)hx_mcp_client_wait(&stage->client, 1, soon()); /* killed before that */
         _exit(0);
     }
     stage->run->calls++; /* the one counted in the other process */
@@ -377,7 +377,7 @@ const char *hx_demo_told_text(enum hx_demo_told told)
 void hx_demo_scene_play(struct hx_demo_run *run, const struct hx_demo_paths *paths)
 {
     struct hx_demo_stage *stage = &(struct hx_demo_stage){.run = run, .paths = paths};
-    int64_t start_ms = hx_mcp_now_ms();
+    struct hx_mono start = hx_mcp_now();
     snprintf(stage->charges, sizeof(stage->charges), "%s/charges", paths->directory);
     snprintf(stage->errors, sizeof(stage->errors), "%s/stderr", paths->directory);
     signal(SIGPIPE, SIG_IGN); /* writing to a killed server is part of the play */
@@ -388,7 +388,7 @@ void hx_demo_scene_play(struct hx_demo_run *run, const struct hx_demo_paths *pat
     else
         (void)scenes[run->scene].play(stage); /* what went wrong stands in run->problem */
     hx_mcp_client_stop(&stage->client);
-    run->left_behind = hx_offspring_end(hx_mcp_now_ms() + EXIT_MS);
+    run->left_behind = hx_offspring_end(hx_mono_after(hx_mcp_now(), EXIT_MS));
     run->effects = count_charges(stage);
-    run->elapsed_ms = hx_mcp_now_ms() - start_ms;
+    run->elapsed_ms = hx_mono_since_ms(hx_mcp_now(), start);
 }

@@ -17,11 +17,11 @@
 #define READ_BYTES 65536
 #define REPLY_MAX ((size_t)16 << 10)
 
-int64_t hx_mcp_now_ms(void)
+struct hx_mono hx_mcp_now(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (struct hx_mono){(int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000};
 }
 
 static _Noreturn void become_server(char *const *argv, int in_fd, int out_fd,
@@ -194,9 +194,9 @@ void hx_mcp_client_take(struct hx_mcp_client *client, struct hx_span line)
         take_error(tape, hx_json_member(tape, 0, HX_SPAN_LIT("error")), answer);
 }
 
-static bool stdio_pump(struct hx_mcp_client *client, int64_t deadline_ms)
+static bool stdio_pump(struct hx_mcp_client *client, struct hx_mono deadline)
 {
-    int64_t left_ms = deadline_ms - hx_mcp_now_ms();
+    int64_t left_ms = hx_mono_since_ms(deadline, hx_mcp_now());
     if (client->is_closed || left_ms <= 0 || hx_buf_reserve(&client->in, READ_BYTES) != 0)
         return false;
     struct pollfd out = {client->out_fd, POLLIN, 0};
@@ -261,23 +261,23 @@ void hx_mcp_client_give_up(struct hx_mcp_client *client, unsigned id)
     client->way->give_up(client, id);
 }
 
-bool hx_mcp_client_wait(struct hx_mcp_client *client, unsigned id, int64_t deadline_ms)
+bool hx_mcp_client_wait(struct hx_mcp_client *client, unsigned id, struct hx_mono deadline)
 {
     hx_assert(id < HX_MCP_ANSWERS_MAX);
     while (!client->answers[id].is_there)
-        if (client->answers[id].is_lost || !client->way->pump(client, deadline_ms))
+        if (client->answers[id].is_lost || !client->way->pump(client, deadline))
             return false;
     return true;
 }
 
-bool hx_mcp_client_wait_closed(struct hx_mcp_client *client, int64_t deadline_ms)
+bool hx_mcp_client_wait_closed(struct hx_mcp_client *client, struct hx_mono deadline)
 {
-    while (client->way->pump(client, deadline_ms))
+    while (client->way->pump(client, deadline))
         ;
     return client->is_closed;
 }
 
-bool hx_mcp_client_handshake(struct hx_mcp_client *client, int64_t deadline_ms)
+bool hx_mcp_client_handshake(struct hx_mcp_client *client, struct hx_mono deadline)
 {
     static const char hello[] =
         "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"
@@ -285,6 +285,6 @@ bool hx_mcp_client_handshake(struct hx_mcp_client *client, int64_t deadline_ms)
         "\"clientInfo\":{\"name\":\"hapax\",\"version\":\"1.0.0\"}}}";
     static const char ready[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}";
     return hx_mcp_client_say(client, HX_SPAN_LIT(hello), 0, HX_SPAN_LIT("")) &&
-           hx_mcp_client_wait(client, 0, deadline_ms) && !client->answers[0].is_error &&
+           hx_mcp_client_wait(client, 0, deadline) && !client->answers[0].is_error &&
            hx_mcp_client_say(client, HX_SPAN_LIT(ready), 0, HX_SPAN_LIT(""));
 }

@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "base/buf.h"
 #include "base/span.h"
+#include "base/time.h"
 #include "json/tape.h"
 
 #define HX_MCP_ANSWERS_MAX 64
@@ -41,7 +42,7 @@ struct hx_mcp_way {
     /* An answer of ours to a request of the server's; waits for nothing. */
     void (*reply)(struct hx_mcp_client *client, struct hx_span message);
     /* Reads once, waiting no longer than the deadline. False when nothing more can come by then. */
-    bool (*pump)(struct hx_mcp_client *client, int64_t deadline_ms);
+    bool (*pump)(struct hx_mcp_client *client, struct hx_mono deadline);
     /* Cuts the connection on which the answer to `id` would come, and no other. */
     void (*give_up)(struct hx_mcp_client *client, unsigned id);
     void (*stop)(struct hx_mcp_client *client);
@@ -66,7 +67,7 @@ struct hx_mcp_client {
 int hx_mcp_client_start(struct hx_mcp_client *client, char *const *argv,
                         const char *stderr_path) HX_MUST_CHECK;
 /* Initialize and the notification after it. False when no answer came in time. */
-bool hx_mcp_client_handshake(struct hx_mcp_client *client, int64_t deadline_ms);
+bool hx_mcp_client_handshake(struct hx_mcp_client *client, struct hx_mono deadline);
 /* Writes as it stands, messages with their newlines; false when the server is gone. */
 bool hx_mcp_client_send(struct hx_mcp_client *client, struct hx_span bytes);
 /* One message, and until all of it has left. */
@@ -74,9 +75,9 @@ bool hx_mcp_client_say(struct hx_mcp_client *client, struct hx_span message, uns
                        struct hx_span headers);
 /* Reads until the request's answer is there. False at end of file, when the answer is lost, and at
  * the deadline. */
-bool hx_mcp_client_wait(struct hx_mcp_client *client, unsigned id, int64_t deadline_ms);
+bool hx_mcp_client_wait(struct hx_mcp_client *client, unsigned id, struct hx_mono deadline);
 /* Reads until the server's end closes. False at the deadline. */
-bool hx_mcp_client_wait_closed(struct hx_mcp_client *client, int64_t deadline_ms);
+bool hx_mcp_client_wait_closed(struct hx_mcp_client *client, struct hx_mono deadline);
 /* Nobody reads the answer to `id` any more. Over stdio that leaves no trace. */
 void hx_mcp_client_give_up(struct hx_mcp_client *client, unsigned id);
 /* Closes what is open; does not wait for the process. */
@@ -86,7 +87,7 @@ void hx_mcp_client_stop(struct hx_mcp_client *client);
 void hx_mcp_client_init(struct hx_mcp_client *client, const struct hx_mcp_way *way);
 void hx_mcp_client_take(struct hx_mcp_client *client, struct hx_span message);
 
-/* Milliseconds of a clock that only moves forward. */
-int64_t hx_mcp_now_ms(void);
+/* What deadlines are measured by. */
+struct hx_mono hx_mcp_now(void);
 
 #endif

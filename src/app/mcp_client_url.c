@@ -79,9 +79,9 @@ static void url_reply(struct hx_mcp_client *client, struct hx_span message)
     hx_buf_fini(&line);
 }
 
-static bool url_pump(struct hx_mcp_client *client, int64_t deadline_ms)
+static bool url_pump(struct hx_mcp_client *client, struct hx_mono deadline)
 {
-    int64_t left_ms = deadline_ms - hx_mcp_now_ms();
+    int64_t left_ms = hx_mono_since_ms(deadline, hx_mcp_now());
     return left_ms > 0 && turn(client, client->url, left_ms);
 }
 
@@ -100,9 +100,9 @@ static bool url_send(struct hx_mcp_client *client, struct hx_span message, unsig
     way->has_left = false;
     way->was_accepted = false;
     way->upstream->ops->send_with(way->upstream, &line, headers, way->awaited);
-    int64_t deadline_ms = hx_mcp_now_ms() + SENDING_MS;
+    struct hx_mono deadline = hx_mono_after(hx_mcp_now(), SENDING_MS);
     take_events(client, way); /* it may have left at once, and a turn would read on */
-    while (!way->has_left && hx_mcp_now_ms() < deadline_ms)
+    while (!way->has_left && !hx_mono_reached(hx_mcp_now(), deadline))
         if (!turn(client, way, TURN_MS))
             break;
     way->awaited = 0;
@@ -123,9 +123,9 @@ static void url_stop(struct hx_mcp_client *client)
         return;
     if (way->upstream != NULL) {
         /* The server need not keep the session. */
-        int64_t deadline_ms = hx_mcp_now_ms() + GOODBYE_MS;
+        struct hx_mono deadline = hx_mono_after(hx_mcp_now(), GOODBYE_MS);
         way->upstream->ops->stop(way->upstream);
-        while (!way->has_closed && hx_mcp_now_ms() < deadline_ms)
+        while (!way->has_closed && !hx_mono_reached(hx_mcp_now(), deadline))
             if (!turn(client, way, TURN_MS))
                 break;
     }

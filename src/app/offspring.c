@@ -164,7 +164,7 @@ size_t hx_offspring_list(pid_t *ret_pids, size_t max)
     return count;
 }
 
-unsigned hx_offspring_kill_all(int64_t deadline_ms)
+unsigned hx_offspring_kill_all(struct hx_mono deadline)
 {
     pid_t pids[LISTED_MAX];
     unsigned killed = 0;
@@ -175,7 +175,7 @@ unsigned hx_offspring_kill_all(int64_t deadline_ms)
         for (size_t i = 0; i < count; i++)
             killed += hx_offspring_kill(pids[i], NULL);
         poll(NULL, 0, 2); /* until they have ended; what they started meanwhile comes next */
-    } while (hx_mcp_now_ms() < deadline_ms);
+    } while (!hx_mono_reached(hx_mcp_now(), deadline));
     return killed;
 }
 
@@ -209,7 +209,7 @@ static void kill_children(void)
     fclose(in);
 }
 
-unsigned hx_offspring_end(int64_t deadline_ms)
+unsigned hx_offspring_end(struct hx_mono deadline)
 {
     unsigned killed = 0;
     bool is_killing = false;
@@ -222,7 +222,7 @@ unsigned hx_offspring_end(int64_t deadline_ms)
         }
         if (pid < 0 && errno == ECHILD)
             return killed;
-        if (hx_mcp_now_ms() >= deadline_ms) {
+        if (hx_mono_reached(hx_mcp_now(), deadline)) {
             is_killing = true;
             kill_children();
         }

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/time.h"
+
 /* From now on orphans below this process become its children. */
 bool hx_offspring_adopt(void);
 /* Kills `pid` if it is a descendant of this process that runs `exe` (a path without symbolic
@@ -23,11 +25,11 @@ bool hx_offspring_kill(pid_t pid, const char *exe);
 pid_t hx_offspring_pipe_reader(int write_fd, pid_t except);
 /* Waits until this process has no child any more; kills what is left at the deadline. Returns how
  * many had to be killed. */
-unsigned hx_offspring_end(int64_t deadline_ms);
+unsigned hx_offspring_end(struct hx_mono deadline);
 /* The living descendants of this process. Returns how many, `max` at most. */
 size_t hx_offspring_list(pid_t *ret_pids, size_t max);
 /* Kills every descendant, and what these start meanwhile. Returns how many kills there were. */
-unsigned hx_offspring_kill_all(int64_t deadline_ms);
+unsigned hx_offspring_kill_all(struct hx_mono deadline);
 /* Kills the descendants that have no living child, except one. Returns how many. */
 unsigned hx_offspring_kill_leaves(pid_t except);
 

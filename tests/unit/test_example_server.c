@@ -75,7 +75,7 @@ static void say(struct fixture *fixture, const char *line)
 
 static const struct hx_mcp_answer *answer_of(struct fixture *fixture, unsigned id)
 {
-    if (!hx_mcp_client_wait(&fixture->client, id, hx_mcp_now_ms() + STEP_MS))
+    if (!hx_mcp_client_wait(&fixture->client, id, hx_mono_after(hx_mcp_now(), STEP_MS)))
         fail_msg("no answer to request %u", id);
     return &fixture->client.answers[id];
 }
@@ -96,7 +96,7 @@ static void answers_and_refuses(void **state)
 {
     struct fixture *fixture = *state;
     start(fixture, NULL);
-    assert_true(hx_mcp_client_handshake(&fixture->client, hx_mcp_now_ms() + STEP_MS));
+    assert_true(hx_mcp_client_handshake(&fixture->client, hx_mono_after(hx_mcp_now(), STEP_MS)));
     say(fixture, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{"
                  "\"name\":\"charge\",\"arguments\":{\"amount\":5,\"note\":\"a\"}}}\n");
     assert_non_null(strstr(answer_of(fixture, 1)->text, "charged, receipt "));
@@ -153,7 +153,8 @@ static void cancels_and_the_end_of_input(void **state)
         say(fixture, call);
         close(fixture->client.in_fd);
         fixture->client.in_fd = -1;
-        assert_true(hx_mcp_client_wait_closed(&fixture->client, hx_mcp_now_ms() + STEP_MS));
+        assert_true(
+            hx_mcp_client_wait_closed(&fixture->client, hx_mono_after(hx_mcp_now(), STEP_MS)));
         assert_true(fixture->client.answers[2].is_there);
         assert_int_equal(fixture->client.answers[1].is_there, i == 0);
         assert_int_equal(count_charges(fixture), i + 1);

@@ -69,7 +69,8 @@ static void finds_and_kills_the_keeper_only(void **state)
     start_family(&family);
     /* The front lets go of its copy a moment after the keeper has told its id. */
     pid_t found = 0;
-    for (int64_t deadline_ms = hx_mcp_now_ms() + LONG_MS; hx_mcp_now_ms() < deadline_ms;) {
+    for (struct hx_mono deadline = hx_mono_after(hx_mcp_now(), LONG_MS);
+         !hx_mono_reached(hx_mcp_now(), deadline);) {
         found = hx_offspring_pipe_reader(family.write_fd, family.front);
         if (found == family.keeper)
             break;
@@ -84,7 +85,7 @@ static void finds_and_kills_the_keeper_only(void **state)
     assert_false(hx_offspring_kill(family.keeper, own_exe)); /* gone */
     assert_int_equal(waitpid(family.front, NULL, WNOHANG), 0);
     /* What is left is ended, and counted; the helper between the two has ended by itself. */
-    assert_int_equal(hx_offspring_end(hx_mcp_now_ms()), 1);
+    assert_int_equal(hx_offspring_end(hx_mcp_now()), 1);
     close(family.write_fd);
 }
 
@@ -129,16 +130,16 @@ static void kills_the_last_of_a_tree_and_then_all_of_it(void **state)
     assert_int_equal(count_living(), 4);
     /* A leaf that is spared, as the process that a client started is. */
     assert_int_equal(hx_offspring_kill_leaves(lone), 1);
-    for (int64_t deadline_ms = hx_mcp_now_ms() + LONG_MS;
-         count_living() == 4 && hx_mcp_now_ms() < deadline_ms;)
+    for (struct hx_mono deadline = hx_mono_after(hx_mcp_now(), LONG_MS);
+         count_living() == 4 && !hx_mono_reached(hx_mcp_now(), deadline);)
         ;
     assert_int_equal(count_living(), 3);
     assert_int_equal(kill(first, 0), 0);
     assert_int_equal(waitpid(lone, NULL, WNOHANG), 0);
-    assert_true(hx_offspring_kill_all(hx_mcp_now_ms() + LONG_MS) >= 3);
+    assert_true(hx_offspring_kill_all(hx_mono_after(hx_mcp_now(), LONG_MS)) >= 3);
     assert_int_equal(count_living(), 0);
-    assert_int_equal(hx_offspring_kill_all(hx_mcp_now_ms() + LONG_MS), 0);
-    assert_int_equal(hx_offspring_end(hx_mcp_now_ms() + LONG_MS), 0);
+    assert_int_equal(hx_offspring_kill_all(hx_mono_after(hx_mcp_now(), LONG_MS)), 0);
+    assert_int_equal(hx_offspring_end(hx_mono_after(hx_mcp_now(), LONG_MS)), 0);
 }
 
 static void never_kills_what_is_not_ours(void **state)
