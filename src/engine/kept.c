@@ -153,8 +153,9 @@ void hx_stream_cancelled(struct hx_session *session, const struct hx_rpc_id *id)
 
 static bool was_cancelled(const struct hx_session *session, const struct hx_request *request)
 {
-    const char *at = session->early.data;
-    const char *const end = at + session->early.len;
+    const struct hx_span early = hx_buf_span(&session->early);
+    const char *at = early.ptr;
+    const char *const end = at + early.len;
     size_t len;
     for (; at < end; at += len) {
         memcpy(&len, at, sizeof(len));
