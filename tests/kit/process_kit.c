@@ -26,6 +26,13 @@ enum { LIMIT_MS = 15000, FILE_MAX = 1 << 16, PIDS_MAX = 64 };
 
 static const char *const mark_name = "HX_TEST_MARK";
 
+int64_t process_kit_wait_ms(void)
+{
+    const char *text = getenv("HX_KIT_LIMIT_MS");
+
+    return text != NULL ? strtol(text, NULL, 10) : LIMIT_MS;
+}
+
 static struct hx_mono mono_now(void *unused)
 {
     struct timespec at;
@@ -75,7 +82,7 @@ static void drop_events(struct hx_list *list)
  * keeper are rightly ours to reap; then there is no child at all, hence no zombie either. */
 static void reap_orphans(void)
 {
-    struct hx_mono limit = hx_mono_after(mono_now(NULL), LIMIT_MS);
+    struct hx_mono limit = hx_mono_after(mono_now(NULL), process_kit_wait_ms());
     pid_t pid;
 
     while ((pid = waitpid(-1, NULL, WNOHANG)) >= 0) {
@@ -99,7 +106,7 @@ void process_kit_fini(struct process_kit *kit)
 void process_kit_until(struct process_kit *kit, bool (*is_true)(void *arg), void *arg,
                        const char *what)
 {
-    struct hx_mono limit = hx_mono_after(mono_now(NULL), LIMIT_MS);
+    struct hx_mono limit = hx_mono_after(mono_now(NULL), process_kit_wait_ms());
 
     while (!is_true(arg)) {
         if (hx_mono_reached(mono_now(NULL), limit))

@@ -30,7 +30,9 @@ void process_kit_init(struct process_kit *kit);
 /* Asserts that nothing is left. */
 void process_kit_fini(struct process_kit *kit);
 
-/* Runs the loop until `is_true`; fails the test after 15 s. */
+/* How long a test waits before it fails: 15 s, or HX_KIT_LIMIT_MS where most waits are in vain. */
+int64_t process_kit_wait_ms(void);
+/* Runs the loop until `is_true`; fails the test when it waits in vain. */
 void process_kit_until(struct process_kit *kit, bool (*is_true)(void *arg), void *arg,
                        const char *what);
 /* Runs the loop until an event of this type is in the inbox, and takes it; earlier ones of other

@@ -16,7 +16,7 @@
 #include "adapter/clock_os/clock_os.h"
 #include "base/alloc.h"
 
-enum { LIMIT_S = 15, GOT_MAX = 64 << 20 };
+enum { GOT_MAX = 64 << 20 };
 
 static time_t now_s(void)
 {
@@ -122,7 +122,7 @@ bool front_kit_has(const struct front_kit *kit, enum hx_peer_event_type type)
 
 struct hx_peer_event *front_kit_take(struct front_kit *kit, enum hx_peer_event_type type)
 {
-    time_t limit = now_s() + LIMIT_S;
+    time_t limit = now_s() + process_kit_wait_ms() / 1000;
     struct hx_peer_event *event;
 
     turn(kit);
@@ -138,7 +138,7 @@ struct hx_peer_event *front_kit_take(struct front_kit *kit, enum hx_peer_event_t
 struct hx_http_front_event *front_kit_take_front(struct front_kit *kit,
                                                  enum hx_http_front_event_type type)
 {
-    time_t limit = now_s() + LIMIT_S;
+    time_t limit = now_s() + process_kit_wait_ms() / 1000;
     struct hx_http_front_event *event;
     struct hx_list *node;
 

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-enum { LIMIT_S = 15, GOT_MAX = 64 << 20 };
+enum { GOT_MAX = 64 << 20 };
 
 void web_kit_init(struct web_kit *kit, void (*change)(struct hx_http_server_options *options))
 {
@@ -101,7 +101,7 @@ static time_t now_s(void)
 
 struct hx_web_event *web_kit_take(struct web_kit *kit, enum hx_web_event_type type)
 {
-    time_t limit = now_s() + LIMIT_S;
+    time_t limit = now_s() + process_kit_wait_ms() / 1000;
     struct hx_web_event *event;
 
     while ((event = find_event(kit, type)) == NULL) {
@@ -174,7 +174,7 @@ void web_kit_event(struct web_kit *kit, uint64_t exchange, const char *text, uin
 
 void web_kit_connections(struct web_kit *kit, uint32_t count)
 {
-    time_t limit = now_s() + LIMIT_S;
+    time_t limit = now_s() + process_kit_wait_ms() / 1000;
 
     while (hx_http_server_connection_count(kit->web) != count) {
         if (now_s() > limit)
@@ -221,7 +221,7 @@ void web_send_text(struct web_kit *kit, int fd, const char *text)
 
 bool web_read(struct web_kit *kit, int fd, struct hx_buf *got, const char *needle)
 {
-    time_t limit = now_s() + LIMIT_S;
+    time_t limit = now_s() + process_kit_wait_ms() / 1000;
     static char bytes[1 << 16];
     size_t from = 0; /* no needle starts before it */
 
