@@ -29,6 +29,7 @@
 #include "app/upstream.h"
 #include "base/crash.h"
 #include "engine/gateway.h"
+#include "loop/fd_state.h"
 #include "loop/loop.h"
 #include "json/fingerprint.h"
 
@@ -75,8 +76,7 @@ static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *
 static void relay(void *context, struct hx_span text)
 {
     const struct call *call = context;
-    struct pollfd err = {.fd = STDERR_FILENO, .events = POLLOUT};
-    if (!call->has_let_go && poll(&err, 1, 0) == 1 && (err.revents & POLLOUT) != 0)
+    if (!call->has_let_go && (hx_fd_state(STDERR_FILENO, POLLOUT) & POLLOUT) != 0)
         fprintf(stderr, "%.*s\n", HX_SPAN_FMT(text));
 }
 

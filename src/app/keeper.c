@@ -31,6 +31,7 @@
 #include "app/settings_show.h"
 #include "app/upstream.h"
 #include "engine/gateway.h"
+#include "loop/fd_state.h"
 #include "loop/loop.h"
 
 struct keeper {
@@ -67,8 +68,7 @@ static void relay(void *context, struct hx_span text)
 {
     struct keeper *keeper = context;
     char line[4096];
-    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    if (keeper->has_dropped_stderr || poll(&out, 1, 0) != 1 || (out.revents & POLLOUT) == 0)
+    if (keeper->has_dropped_stderr || (hx_fd_state(STDERR_FILENO, POLLOUT) & POLLOUT) == 0)
         return;
     size_t len = text.len < sizeof(line) - 1 ? text.len : sizeof(line) - 1;
     memcpy(line, text.ptr, len);

@@ -19,6 +19,7 @@
 
 #include "adapter/call_front/call_answer.h"
 #include "base/alloc.h"
+#include "loop/fd_state.h"
 #include "wire/mcp.h"
 #include "json/writer.h"
 
@@ -337,11 +338,11 @@ static uint64_t queued_bytes(struct hx_downstream *downstream)
 static bool is_reader_alive(struct hx_downstream *downstream, uint64_t exchange)
 {
     const struct call_front *front = front_of(downstream);
-    struct pollfd at = {.fd = front->options.life_fd};
+    int fd = front->options.life_fd;
     (void)exchange;
     if (front->is_closed || front->is_life_over || front->stage == LEFT)
         return false;
-    return at.fd < 0 || poll(&at, 1, 0) == 0 || (at.revents & (POLLERR | POLLHUP | POLLNVAL)) == 0;
+    return fd < 0 || (hx_fd_state(fd, 0) & (POLLERR | POLLHUP | POLLNVAL)) == 0;
 }
 
 static void hold(struct hx_downstream *downstream, bool is_held)

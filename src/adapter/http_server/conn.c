@@ -16,6 +16,7 @@
 
 #include "adapter/http_server/internal.h"
 #include "base/alloc.h"
+#include "loop/fd_state.h"
 
 static void conn_ready(void *arg, unsigned events);
 static void conn_due(void *arg);
@@ -157,11 +158,10 @@ static void conn_due(void *arg)
 
 bool conn_is_gone(struct conn *conn, enum hx_web_gone *ret_reason)
 {
-    struct pollfd at = {.fd = conn->fd, .events = POLLRDHUP};
     socklen_t len = sizeof(int);
     int error = 0;
 
-    if (poll(&at, 1, 0) <= 0 || (at.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) == 0)
+    if ((hx_fd_state(conn->fd, POLLRDHUP) & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) == 0)
         return false;
     (void)getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &error, &len);
     *ret_reason = error != 0 ? HX_WEB_GONE_RESET : HX_WEB_GONE_CLOSED;

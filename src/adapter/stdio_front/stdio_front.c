@@ -16,6 +16,7 @@
 #include "adapter/stdio_front/private_fd.h"
 #include "adapter/stdio_front/receipts.h"
 #include "base/alloc.h"
+#include "loop/fd_state.h"
 #include "loop/outgoing.h"
 #include "wire/lines.h"
 
@@ -193,9 +194,7 @@ static void reader_gone(struct front *front)
 /* Asks the kernel now. A file has no reader that could go. */
 static bool is_open_at_far_end(int fd)
 {
-    struct pollfd at = {.fd = fd};
-
-    return poll(&at, 1, 0) == 0 || (at.revents & (POLLERR | POLLHUP | POLLNVAL)) == 0;
+    return (hx_fd_state(fd, 0) & (POLLERR | POLLHUP | POLLNVAL)) == 0;
 }
 
 static void write_some(struct front *front)
