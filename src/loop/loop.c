@@ -18,6 +18,9 @@
 #include "base/list.h"
 #include "loop/timer_heap.h"
 
+/* How long a descriptor goes unwatched when there is room again. */
+enum { REFUSED_WAIT_MS = 20 };
+
 struct hx_loop {
     struct event_base *base;
     struct hx_loop_clock clock;
@@ -25,6 +28,7 @@ struct hx_loop {
     struct hx_list due;          /* timers taken off the heap in this turn, not run yet */
     struct hx_list always_ready; /* watches that cannot be polled and want something */
     struct hx_list ready_now;    /* those still to be run in this turn */
+    struct hx_list refused;      /* watches that the kernel had no room for; tried each turn */
     int timer_fd;
     int probe_fd; /* an epoll set that is always empty: tells what can be polled */
     struct event *timer_event;
@@ -35,7 +39,8 @@ struct hx_loop {
 struct hx_loop_fd {
     struct hx_loop *loop;
     struct event *event; /* NULL while resting */
-    struct hx_list node; /* in always_ready or ready_now when the descriptor cannot be polled */
+    struct hx_list node; /* in always_ready or ready_now when the descriptor cannot be polled, else
+                            perhaps in refused */
     int fd;
     unsigned wanted;
     bool is_pollable;
@@ -98,6 +103,7 @@ struct hx_loop *hx_loop_new(const struct hx_loop_clock *clock)
     hx_list_init(&loop->due);
     hx_list_init(&loop->always_ready);
     hx_list_init(&loop->ready_now);
+    hx_list_init(&loop->refused);
     if (open_descriptors(loop) != 0)
         return hx_loop_free(loop);
     return loop;
@@ -182,8 +188,51 @@ static void run_always_ready(struct hx_loop *loop)
     }
 }
 
+static void rest_on_no_poll(struct hx_loop_fd *watch)
+{
+    /* What is always ready never changes, so it has no edges. */
+    if (watch->wanted != 0 && (watch->wanted & HX_LOOP_EDGE) == 0)
+        hx_list_append(&watch->loop->always_ready, &watch->node);
+}
+
+/* The kernel gives each user room for so many watches, and other programs use it up too. That is no
+ * reason to end: the watch is tried again. */
+static void add_event(struct hx_loop_fd *watch)
+{
+    if (event_add(watch->event, NULL) == 0)
+        return;
+    if (errno != EPERM) {
+        hx_list_append(&watch->loop->refused, &watch->node);
+        return;
+    }
+    /* There was no room to find that out at first. */
+    event_free(watch->event);
+    watch->event = NULL;
+    watch->is_pollable = false;
+    rest_on_no_poll(watch);
+}
+
+/* What was ready meanwhile is ready when the watch is there, with its edge. */
+static void try_refused(struct hx_loop *loop)
+{
+    struct hx_list again;
+    struct hx_list *node;
+
+    hx_list_init(&again);
+    hx_list_splice(&again, &loop->refused);
+    while ((node = hx_list_take_first(&again)) != NULL) {
+        struct hx_loop_fd *watch = hx_container_of(node, struct hx_loop_fd, node);
+        add_event(watch);
+    }
+}
+
 int hx_loop_run_once(struct hx_loop *loop, int64_t wait_max_ms)
 {
+    if (!hx_list_is_empty(&loop->refused))
+        try_refused(loop);
+    if (!hx_list_is_empty(&loop->refused) && (wait_max_ms < 0 || wait_max_ms > REFUSED_WAIT_MS))
+        wait_max_ms = REFUSED_WAIT_MS;
+
     struct hx_mono now = hx_loop_now(loop);
     const struct hx_loop_timer *first = hx_timer_heap_first(&loop->timers);
     bool is_waiting = wait_max_ms != 0 && hx_list_is_empty(&loop->always_ready) &&
@@ -256,11 +305,10 @@ void hx_loop_fd_want(struct hx_loop_fd *watch, unsigned events)
     watch->wanted = events;
     if (!watch->is_pollable) {
         hx_list_unlink(&watch->node);
-        /* What is always ready never changes, so it has no edges. */
-        if (events != 0 && (events & HX_LOOP_EDGE) == 0)
-            hx_list_append(&watch->loop->always_ready, &watch->node);
+        rest_on_no_poll(watch);
         return;
     }
+    hx_list_unlink(&watch->node);
     if (watch->event != NULL)
         event_free(watch->event);
     watch->event = NULL;
@@ -273,9 +321,8 @@ void hx_loop_fd_want(struct hx_loop_fd *watch, unsigned events)
     if ((events & HX_LOOP_EDGE) != 0)
         what |= EV_ET;
     watch->event = event_new(watch->loop->base, watch->fd, what, fd_ready, watch);
-    /* Only memory can be short here: that the descriptor can be polled was tried above. */
     hx_assert(watch->event != NULL);
-    hx_assert(event_add(watch->event, NULL) == 0);
+    add_event(watch);
 }
 
 /* --- timers --- */

@@ -3,6 +3,7 @@
  * The loop: timers by the caller's clock, descriptors of every kind, signals and wake-ups.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -15,8 +16,10 @@
 #include <cmocka.h>
 
 #include "adapter/clock_os/clock_os.h"
+#include "loop/fd_state.h"
 #include "loop/loop.h"
 #include "loop/timer_heap.h"
+#include "nth.h"
 
 struct bed {
     struct hx_loop *loop;
@@ -232,6 +235,65 @@ static void test_another_thread_wakes_the_loop_once(void **state)
     hx_loop_free(bed.loop);
 }
 
+static void note_ready(void *arg, unsigned events)
+{
+    ((struct bed *)arg)->events |= events;
+}
+
+/* Each refusal of the kernel, once, for a descriptor that has something to read. */
+static void watch_in_spite_of_refusals(int fd, unsigned events)
+{
+    for (unsigned long number = 1;; number++) {
+        struct bed bed;
+
+        assert_true(number < 100);
+        bed_init(&bed);
+        nth_arm(number);
+        bed.watch = hx_loop_fd_new(bed.loop, fd, note_ready, &bed);
+        hx_loop_fd_want(bed.watch, events);
+        for (int i = 0; i < 10 && bed.events == 0; i++)
+            assert_int_equal(hx_loop_run_once(bed.loop, 1000), 0);
+        nth_disarm();
+        if (bed.events == 0)
+            print_error("with %s nothing is ready\n", nth_fired());
+        assert_int_equal(bed.events, HX_LOOP_READ);
+        hx_loop_fd_free(bed.watch);
+        hx_loop_free(bed.loop);
+        if (nth_fired()[0] == '\0')
+            return;
+    }
+}
+
+static void test_a_watch_that_is_refused_is_tried_again(void **state)
+{
+    int ends[2];
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+    (void)state;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    watch_in_spite_of_refusals(ends[0], HX_LOOP_READ);
+    watch_in_spite_of_refusals(ends[0], HX_LOOP_READ | HX_LOOP_EDGE);
+    watch_in_spite_of_refusals(file, HX_LOOP_READ);
+    close(file);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void test_a_signal_is_no_answer_of_a_descriptor(void **state)
+{
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    close(ends[0]);
+    nth_arm(1);
+    assert_int_equal(hx_fd_state(ends[1], 0), POLLERR);
+    assert_string_equal(nth_fired(), "poll EINTR");
+    nth_disarm();
+    close(ends[1]);
+}
+
 static void test_a_wait_has_a_limit(void **state)
 {
     struct hx_loop *loop = hx_loop_new(&(struct hx_loop_clock){.now = hx_clock_os_mono});
@@ -287,6 +349,8 @@ int main(void)
         cmocka_unit_test(test_what_cannot_be_polled_is_always_ready),
         cmocka_unit_test(test_a_signal_is_an_event),
         cmocka_unit_test(test_another_thread_wakes_the_loop_once),
+        cmocka_unit_test(test_a_watch_that_is_refused_is_tried_again),
+        cmocka_unit_test(test_a_signal_is_no_answer_of_a_descriptor),
         cmocka_unit_test(test_a_wait_has_a_limit),
         cmocka_unit_test(test_the_clocks_of_the_host),
 #ifdef HX_CRASH_POINTS
