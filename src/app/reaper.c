@@ -62,12 +62,16 @@ static int64_t now_ms(void)
     return (int64_t)at.tv_sec * 1000 + at.tv_nsec / 1000000;
 }
 
-static void report(enum hx_reaper_report_type type, int value)
+/* False when the keeper cannot be told; when it is dead, nobody reads any more. */
+static bool report(enum hx_reaper_report_type type, int value)
 {
     struct hx_reaper_report message = {.type = type, .value = value};
+    ssize_t len;
 
-    /* Nobody reads any more when the keeper is dead. */
-    (void)!write(HX_REAPER_REPORT_FD, &message, sizeof message);
+    do
+        len = write(HX_REAPER_REPORT_FD, &message, sizeof message);
+    while (len < 0 && errno == EINTR);
+    return len == (ssize_t)sizeof message;
 }
 
 /* --- the command --- */
@@ -173,7 +177,7 @@ static bool reap(struct reaper *reaper)
             return false;
         if (pid == reaper->leader) {
             reaper->is_leader_reaped = true;
-            report(HX_REAPER_LEADER_EXITED, status);
+            (void)report(HX_REAPER_LEADER_EXITED, status); /* our own end tells it as well */
             if (reaper->kill_at_ms == never_ms)
                 reaper->end_at_ms = now_ms() + KEEPER_SILENT_MS;
         }
@@ -292,10 +296,11 @@ int hx_cmd_reaper(int argc, char **argv)
     /* Written before the keeper hears that it may send. */
     if (error == 0 && has_lock && hx_transport_record(lock_fd, reaper.leader) != 0)
         error = errno;
-    if (error == 0)
-        report(HX_REAPER_STARTED, reaper.leader);
-    else
-        report(HX_REAPER_NOT_STARTED, error);
+    /* A command of which nobody knows that it runs would be waited for without end. */
+    if (error == 0 && !report(HX_REAPER_STARTED, reaper.leader))
+        error = EPIPE;
+    if (error != 0)
+        (void)report(HX_REAPER_NOT_STARTED, error);
     if (reaper.leader > 0) {
         if (error != 0)
             end_tree(&reaper, 0);
@@ -304,6 +309,6 @@ int hx_cmd_reaper(int argc, char **argv)
     /* The lock goes with us; the name may go first, since nothing is left that could act. */
     if (lock_fd >= 0)
         (void)unlink(argv[LOCK]);
-    report(HX_REAPER_ALL_GONE, 0);
+    (void)report(HX_REAPER_ALL_GONE, 0); /* our own end tells it as well */
     return EXIT_SUCCESS;
 }

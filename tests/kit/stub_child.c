@@ -12,6 +12,7 @@
  *   closes-input   closes its standard input, then answers once a second process says so (SIGUSR1)
  *   giant N        answers each line with one of N bytes
  *   drip           as echo, one byte for each write
+ *   notes FILE     appends every byte that it reads to the file, then writes it back
  *   unended        writes each line back without a newline, and exits
  *   brood          leaves behind a process in a session of its own that ignores TERM and keeps
  * every descriptor, then as echo descriptors    writes one line with the numbers of its open
@@ -69,6 +70,19 @@ static void giant(size_t size)
         write_all(answer, size + 1, size + 1);
     free(answer);
     free(line);
+}
+
+static void notes(const char *path)
+{
+    char bytes[1 << 16];
+    ssize_t len;
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+
+    while ((len = read(STDIN_FILENO, bytes, sizeof bytes)) > 0) {
+        if (write(fd, bytes, (size_t)len) != len)
+            _exit(6);
+        write_all(bytes, (size_t)len, (size_t)len);
+    }
 }
 
 static void brood(void)
@@ -165,6 +179,8 @@ int main(int argc, char **argv)
         rest();
     } else if (strcmp(way, "giant") == 0) {
         giant((size_t)argument);
+    } else if (strcmp(way, "notes") == 0 && argc > 2) {
+        notes(argv[2]);
     } else if (strcmp(way, "unended") == 0) {
         unended();
     } else if (strcmp(way, "descriptors") == 0) {
