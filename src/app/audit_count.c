@@ -37,6 +37,8 @@ static bool wait_for(pid_t pid, int64_t timeout_ms)
 {
     struct hx_mono deadline = hx_mono_after(hx_mcp_now(), timeout_ms);
     int status;
+    /* Whoever of the two comes first makes the group, or it could be killed before it is one. */
+    (void)setpgid(pid, pid);
     bool has_ended = false;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     while (fd >= 0 && !has_ended) {

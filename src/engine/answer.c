@@ -118,9 +118,8 @@ static void write_sentence(struct hx_buf *out, const struct hx_call *call, enum 
         hx_link_write_end(call->session->link, out);
 }
 
-static void write_tool_result(struct hx_buf *line, const struct hx_call *call,
-                              enum hx_answer answer, const struct hx_record *record,
-                              const char *detail)
+static int write_tool_result(struct hx_buf *line, const struct hx_call *call, enum hx_answer answer,
+                             const struct hx_record *record, const char *detail)
 {
     struct hx_buf sentence;
     hx_buf_init(&sentence, 64 * 1024);
@@ -134,7 +133,9 @@ static void write_tool_result(struct hx_buf *line, const struct hx_call *call,
     (void)hx_buf_append_cstr(line, "}],\"isError\":true,\"_meta\":{\"" HX_MCP_META_OPERATION "\":");
     write_operation(line, call, answer, record);
     (void)hx_buf_append_cstr(line, "}}}");
+    bool is_whole = hx_buf_ok(&sentence) && hx_buf_ok(line);
     hx_buf_fini(&sentence);
+    return is_whole ? 0 : HX_E_NOMEM;
 }
 
 static int write_error(struct hx_buf *line, const struct hx_call *call, enum hx_answer answer,
@@ -161,8 +162,11 @@ static int write_error(struct hx_buf *line, const struct hx_call *call, enum hx_
     hx_json_put_name(&writer, HX_MCP_META_OPERATION);
     hx_json_put_raw(&writer, hx_buf_span(&operation));
     hx_json_close_object(&writer);
-    int rc = hx_rewrite_build_error(line, call->request->raw_id, true, rows[answer].jsonrpc_code,
-                                    hx_buf_span(&sentence), hx_buf_span(&data));
+    bool is_whole = hx_buf_ok(&sentence) && hx_buf_ok(&operation) && hx_buf_ok(&data);
+    int rc = is_whole ? hx_rewrite_build_error(line, call->request->raw_id, true,
+                                               rows[answer].jsonrpc_code, hx_buf_span(&sentence),
+                                               hx_buf_span(&data))
+                      : HX_E_NOMEM;
     hx_buf_fini(&sentence);
     hx_buf_fini(&data);
     hx_buf_fini(&operation);
@@ -177,8 +181,7 @@ static int write_own_answer(struct hx_buf *line, const struct hx_call *call, enu
                     (call->is_param_key && rows[answer].jsonrpc_code != 0);
     if (is_error)
         return write_error(line, call, answer, record, detail);
-    write_tool_result(line, call, answer, record, detail);
-    return hx_buf_ok(line) ? 0 : HX_E_LIMIT;
+    return write_tool_result(line, call, answer, record, detail);
 }
 
 /* "10:03 UTC" */
@@ -245,11 +248,11 @@ static int write_outcome(struct hx_buf *line, struct hx_call *call, const struct
     struct hx_rewrite_result change = {
         .id = call->request->raw_id,
         .operation = hx_buf_span(&operation),
-        .note = note.len > 0 ? hx_buf_span(&note) : HX_SPAN_NONE,
+        .note = note.len > 0 && hx_buf_ok(&note) ? hx_buf_span(&note) : HX_SPAN_NONE,
     };
-    int rc = memchr(outcome->bytes.ptr, '\n', outcome->bytes.len) == NULL
-                 ? hx_rewrite_result_build(&gateway->rewrite, outcome->bytes, &change, line)
-                 : HX_E_SYNTAX;
+    int rc = hx_buf_ok(&operation) ? HX_E_SYNTAX : HX_E_NOMEM;
+    if (rc == HX_E_SYNTAX && memchr(outcome->bytes.ptr, '\n', outcome->bytes.len) == NULL)
+        rc = hx_rewrite_result_build(&gateway->rewrite, outcome->bytes, &change, line);
     if (rc == HX_REWRITE_NO_PLACE || rc == HX_REWRITE_BAD_TEXT) {
         /* A result that is no object has no place for us; the caller gets it as it is. */
         rc = hx_outcome_is_message_text(gateway, outcome->bytes)
@@ -308,10 +311,15 @@ void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx
                  ? write_outcome(&line, call, record)
                  : write_own_answer(&line, call, answer, record, ledger_reason(call, answer));
     if (rc < 0) {
-        /* The outcome is durable and can be asked for again; say that much at least. */
+        /* The outcome is durable and can be asked for again; say that much at least. Of anything
+         * else nothing better can be said, and above all not that it happened. */
+        bool is_outcome = answer == HX_ANSWER_OUTCOME;
         hx_buf_reset(&line);
-        (void)write_own_answer(&line, call, HX_ANSWER_RESULT_UNAVAILABLE, record, NULL);
+        rc = write_own_answer(&line, call, is_outcome ? HX_ANSWER_RESULT_UNAVAILABLE : answer,
+                              record, NULL);
     }
+    if (rc < 0)
+        hx_buf_reset(&line); /* no part of a message */
     /* What failed even then is not sent: see reply.c. */
     struct hx_delivery_note *note = NULL;
     if (is_promise(answer)) {

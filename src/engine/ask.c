@@ -108,9 +108,11 @@ void hx_ask_for_server(struct hx_link *link, const struct hx_rpc_msg *msg)
     link->server_asks++;
     ask->link = link;
     ask->generation = link->generation;
-    (void)hx_buf_append_span(&ask->raw_id, msg->id.raw);
+    int rc = hx_buf_append_span(&ask->raw_id, msg->id.raw);
     hx_buf_init(&line, link->gateway->options.message_max + 64);
-    if (hx_rewrite_id(msg, hx_span_cstr(ask->id_text), &line) == 0) {
+    if (rc == 0)
+        rc = hx_rewrite_id(msg, hx_span_cstr(ask->id_text), &line);
+    if (rc == 0) {
         hx_send_aside(session, &line, about != NULL ? about->exchange : 0);
     } else {
         refuse_server(link, msg->id.raw, cannot_be_passed);
