@@ -7,6 +7,7 @@ from . import (  # noqa: F401
     bytes_exact,
     call,
     call_storm,
+    clocks,
     config,
     config_connect,
     conformance,
