@@ -111,12 +111,10 @@ static void stdio_stop(struct hx_mcp_client *client)
 
 static void copy_text(const struct hx_json_tape *tape, uint32_t value, char *ret_text)
 {
-    struct hx_span text = hx_json_content(tape, value);
+    struct hx_span text =
+        hx_json_is(tape, value, HX_JSON_STRING) ? hx_json_content(tape, value) : HX_SPAN_LIT("");
     size_t len = text.len < HX_MCP_TEXT_MAX ? text.len : HX_MCP_TEXT_MAX - 1;
-    if (hx_json_is(tape, value, HX_JSON_STRING))
-        memcpy(ret_text, text.ptr, len);
-    else
-        len = 0;
+    memcpy(ret_text, text.ptr, len);
     ret_text[len] = '\0';
 }
 

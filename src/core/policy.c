@@ -102,7 +102,7 @@ bool hx_absence_is_provable(const struct hx_record *record, const struct hx_fact
     return hx_has_elapsed(&record->settled, now, bound_ms, HX_ACROSS_STARTS_AGAIN);
 }
 
-enum hx_inner hx_inner_verdict(enum hx_answer code, bool is_first)
+enum hx_inner hx_inner_verdict(enum hx_answer code, bool is_first, bool is_said_unsafe)
 {
     switch (code) {
     case HX_ANSWER_BUSY:
@@ -122,6 +122,8 @@ enum hx_inner hx_inner_verdict(enum hx_answer code, bool is_first)
         return HX_INNER_REFUSED;
     case HX_ANSWER_UPSTREAM_UNAVAILABLE:
     case HX_ANSWER_LEDGER_UNAVAILABLE:
+        if (is_said_unsafe)
+            return HX_INNER_UNKNOWN; /* its connection to the tool was lost behind the request */
         return is_first ? HX_INNER_UNAVAILABLE : HX_INNER_POLL;
     case HX_ANSWER_RESULT_UNAVAILABLE:
         return HX_INNER_GONE;

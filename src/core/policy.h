@@ -38,7 +38,7 @@ enum hx_inner {
     HX_INNER_GONE         /* it happened; what it answered is kept no more */
 };
 /* `is_first`: nothing was ever heard for this key before, so that what sends nothing now has sent
- * nothing at all. */
-enum hx_inner hx_inner_verdict(enum hx_answer code, bool is_first);
+ * nothing at all. `is_said_unsafe`: it says of itself that it may have happened. */
+enum hx_inner hx_inner_verdict(enum hx_answer code, bool is_first, bool is_said_unsafe);
 
 #endif

@@ -121,7 +121,8 @@ static void work_rejected(struct hx_work *work, const struct hx_peer_event *even
         return;
     }
     bool may_go_on = event->status == STATUS_NOT_FOUND || event->status == STATUS_TOO_MANY;
-    if (!may_go_on)
+    /* Of an earlier attempt that was sent nobody knows; the core says what that means. */
+    if (!may_go_on && hx_nothing_sent_before(&work->op.durable))
         refuse_callers(work, event);
     struct hx_event refused = hx_work_make_event(work, HX_EV_REFUSED_TRANSIENT);
     if (event->status == STATUS_TOO_MANY)

@@ -58,7 +58,7 @@ bool hx_inner_take(struct hx_work *work, const struct hx_mcp_call_result *result
     if (!work->is_inner || !hx_work_has_attempt(work) || !read_code(result, error, &code))
         return false;
     bool is_first = !work->has_polled && work->op.durable.attempt.number == 1;
-    switch (hx_inner_verdict(code, is_first)) {
+    switch (hx_inner_verdict(code, is_first, error->is_said_unsafe)) {
     case HX_INNER_OUTCOME:
         return false;
     case HX_INNER_POLL:
@@ -137,8 +137,7 @@ bool hx_inner_ask(struct hx_work *work)
     return true;
 }
 
-/* It has no outcome, and gets none by being asked: the request never came there, or waits there for
- * somebody who calls. The core may call again under the key; once for each time that we take the
+/* It has no outcome, and gets none by being asked: it waits there for somebody who calls. The core may call again under the key; once for each time that we take the
  * operation in hand, or the two of us would use up the attempts among ourselves. */
 static void has_no_outcome(struct hx_work *work)
 {
@@ -210,8 +209,10 @@ void hx_inner_answered(struct hx_route *route, const struct hx_rpc_msg *msg, str
     struct hx_work *work = hx_route_take(route).work;
     if (work == NULL)
         return;
+    /* Who does not know the key may be another one than he to whom it was sent, with another
+     * ledger, or know us by another name: it proves nothing (semantics section 7). */
     if (says_not_found(gateway, msg))
-        has_no_outcome(work);
+        hx_ladder_over(work);
     else
         take_row(work, msg, line);
 }

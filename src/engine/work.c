@@ -34,6 +34,8 @@ struct hx_record hx_work_keep_record(struct hx_work *work, const struct hx_recor
 void hx_work_use_link(struct hx_work *work, struct hx_link *link)
 {
     hx_list_unlink(&work->link_node);
+    if (work->link != link)
+        hx_link_stir(work->link); /* the last one that left it may be all that kept it */
     work->link = link;
     if (link != NULL)
         hx_list_append(&link->works, &work->link_node);

@@ -248,6 +248,7 @@ struct hx_mcp_error {
     struct hx_mcp_text message;
     struct hx_mcp_text data_type; /* error.data.type */
     struct hx_mcp_text data_code; /* error.data.code */
+    bool is_said_unsafe;          /* error.data.retry_safe is false: it may have happened */
 };
 int hx_mcp_error_read(const struct hx_json_tape *tape, const struct hx_rpc_msg *msg,
                       struct hx_arena *arena, struct hx_mcp_error *ret_error) HX_MUST_CHECK;

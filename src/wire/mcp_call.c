@@ -131,6 +131,8 @@ int hx_mcp_error_read(const struct hx_json_tape *tape, const struct hx_rpc_msg *
     uint32_t error = msg->error_token;
     uint32_t data = hx_json_member(tape, error, HX_SPAN_LIT("data"));
     *ret_error = (struct hx_mcp_error){0};
+    ret_error->is_said_unsafe =
+        hx_json_is(tape, hx_json_member(tape, data, HX_SPAN_LIT("retry_safe")), HX_JSON_FALSE);
     ret_error->has_code =
         hx_json_int64(tape, hx_json_member(tape, error, HX_SPAN_LIT("code")), &ret_error->code);
     int rc = hx_mcp_text_at(tape, hx_json_member(tape, error, HX_SPAN_LIT("message")), arena,

@@ -40,6 +40,8 @@ static int quote(struct hx_rewrite *rewrite, struct hx_span text, struct hx_span
 static int drop_hapax_meta(struct hx_splice *splice, uint32_t meta)
 {
     const struct hx_json_tape *tape = splice->tape;
+    if (!hx_json_is(tape, meta, HX_JSON_OBJECT))
+        return 0; /* it has no members */
     hx_json_for_each(name, tape, meta)
     {
         struct hx_json_chars chars = hx_json_chars(hx_json_content(tape, name));

@@ -115,6 +115,13 @@ static void calls_toward_the_upstream(void **state)
         {CALL("{\"name\":\"t\",\"arguments\":{\"o\":{}}}"),
          CALL("{\"name\":\"t\",\"arguments\":{\"o\":{\"k\":\"e\"}}}"),
          {.effect_key = HX_SPAN_INIT("e"), .effect_key_argument = HX_SPAN_INIT("/o/k")}},
+        /* Nothing of ours is in what is no object. */
+        {CALL("{\"name\":\"t\",\"_meta\":[1,\"dev.hapax/a\"]}"),
+         CALL("{\"name\":\"t\",\"_meta\":[1,\"dev.hapax/a\"]}"),
+         {.drop_hapax_meta = true}},
+        {CALL("{\"name\":\"t\",\"_meta\":\"dev.hapax/a\"}"),
+         CALL("{\"name\":\"t\",\"_meta\":\"dev.hapax/a\"}"),
+         {.drop_hapax_meta = true}},
         /* Not only calls: an elicitation from the other side has no params to speak of. */
         {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}",
          "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}",

@@ -330,8 +330,8 @@ def inner_asked(t):
 
 @call("inner_gateway_that_never_saw_it")
 def inner_unseen(t):
-    """The request was marked as sent and never left: the inner gateway is asked, knows nothing, and
-    is sent it once more under the same key."""
+    """The request was marked as sent and never left: the inner gateway is asked and knows nothing. It
+    may be another one than he to whom it was sent, so that proves nothing."""
     inner = Serve(t, ["--", *stub(t, QUICK)], ledger=t.path("inner"))
     url = f"http://127.0.0.1:{inner.port}/mcp"
     caller = Caller(t)
@@ -339,8 +339,26 @@ def inner_unseen(t):
     if status == DONE:
         raise Skip("built without crash_points")
     t.equal((status, len(t.effects())), (KEEPER_LOST, 0), "killed before a byte left")
-    told = caller.json(DONE, "--resume", "k1")
-    t.true("receipt" in json.dumps(told["result"]), f"the real result: {told}")
+    caller.json(UNKNOWN, "--resume", "k1")
+    t.equal(len(t.effects()), 0, "effects")
+
+
+@call("inner_gateway_that_lost_its_ledger")
+def inner_other(t):
+    """The one behind acted, died, and comes back with an empty ledger: its "there is no such
+    operation" makes nothing run twice."""
+    inner = Serve(t, ["--", *stub(t, {"tools": {"charge": {"runs": [[{"wait": "never"}]]}}})],
+                  ledger=t.path("inner"))
+    url = f"http://127.0.0.1:{inner.port}/mcp"
+    caller = Caller(t)
+    process = caller.start("--key", "k1", url, "charge")
+    t.wait_effects(1)
+    inner.kill()
+    t.equal(process.wait(30), UNKNOWN, "its server is gone")
+    inner.ledger = t.path("another")
+    inner.start()
+    caller.json(UNKNOWN, "--resume", "k1")
+    caller.json(UNKNOWN, "--resume", "k1")
     t.equal(len(t.effects()), 1, "effects")
 
 
@@ -386,3 +404,25 @@ def crash_points(t):
     missing = [point for point in own if point not in reached]
     t.equal(missing, [], "points of hapax call that no run came to")
     t.true(len(reached) >= 12, f"points reached: {sorted(reached)}")
+
+
+@call("refused_after_an_attempt_that_acted")
+def refused_later(t):
+    """The first attempt acts and its connection is cut; the second is refused. That says nothing of
+    the first."""
+    for tool_class in ("idempotent", "keyed"):
+        for status in (401, 403, 400):
+            name = f"{tool_class}-{status}"
+            site = Site(t, name).serve({})
+            steps = [
+                {"unless": "cut", "do": [{"touch": "cut"}, {"close": True}]},
+                {"if": "cut", "do": [{"status": [status]}]},
+            ]
+            place = ("--effect-key", "/key", "--dedupe-horizon", "1h") if tool_class == "keyed" else ()
+            caller = Caller(t)
+            words = ("--class", tool_class, *place, "--key", name)
+            url = f"http://127.0.0.1:{site.port}/mcp"
+            caller.json(UNKNOWN, *words, url, "charge", json.dumps({"steps": steps}))
+            caller.json(UNKNOWN, "--resume", name)
+            t.true(site.effects() >= 1, "it acted")
+            site.end()

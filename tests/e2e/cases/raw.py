@@ -272,3 +272,16 @@ def two_connections(t, w):
     client.process.wait(10)
     fresh.result(fresh.call(args={"last": True}))
     t.equal(len(t.lines("effects")), 62, "effects")
+
+
+@raw("meta_that_is_no_object")
+def odd_meta(t, w):
+    """It has no member of ours to take out; the next call is served by the same process."""
+    t.is_traffic_judged = False
+    client = w.client({"tools": {"charge": {"runs": [[{"text": "receipt $RECEIPT"}]]}}})
+    for meta in ([1], ["dev.hapax/a"], "dev.hapax/a", 7, None, [{"dev.hapax/a": 1}]):
+        params = {"name": "charge", "arguments": {"n": str(meta)}, "_meta": meta}
+        client.answer(client.request("tools/call", params, odd=True))
+    result = client.result(client.call("charge", {"n": "last"}))
+    t.true("receipt" in str(result), f"the next call: {result}")
+    t.equal(len(t.lines("starts")), 1, "starts of the server")

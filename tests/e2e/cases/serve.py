@@ -904,3 +904,21 @@ def merged_tokens(t):
     for secret, wanted in (("hpx_one", ["bank_charge"]), ("hpx_two", ["bank_charge", "mail_charge"])):
         tools = running.client(token=secret).request("tools/list").result()["tools"]
         t.equal([tool["name"] for tool in tools], wanted, f"tools for {secret}")
+
+
+@serve("a_session_that_ends_in_a_call_leaves_no_process")
+def ended_in_call(t):
+    """DELETE while a call runs: the call ends, its outcome is kept, and then its server ends too."""
+    running = before_stub(t, RELEASED)
+    client = running.client()
+    first = client.call(args={"n": 1}, key=KEY + "d1")
+    t.wait_effects(1)
+    pid = int(t.lines("starts")[-1])
+    t.equal(client.delete().head(), 200, "DELETE")
+    t.touch("release")
+    t.wait(lambda: t.operations()[0]["execution"] == "succeeded", "the outcome")
+    t.wait(lambda: not processes.is_alive(pid), "the server to end", 10)
+    first.close()
+    again = running.client().call(args={"n": 1}, key=KEY + "d1").result()
+    t.equal(operation(again)["replayed"], True, f"the stored outcome: {again}")
+    t.equal(len(t.effects()), 1, "effects")
