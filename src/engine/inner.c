@@ -137,8 +137,9 @@ bool hx_inner_ask(struct hx_work *work)
     return true;
 }
 
-/* It has no outcome, and gets none by being asked: it waits there for somebody who calls. The core may call again under the key; once for each time that we take the
- * operation in hand, or the two of us would use up the attempts among ourselves. */
+/* It has no outcome, and gets none by being asked: it waits there for somebody who calls. The core
+ * may call again under the key; once for each time that we take the operation in hand, or the two
+ * of us would use up the attempts among ourselves. */
 static void has_no_outcome(struct hx_work *work)
 {
     if (work->was_called_again || work->op.phase != HX_PHASE_IDLE) {

@@ -130,8 +130,8 @@ struct session *session_begin(struct front *front, const struct hx_http_caller *
 }
 
 /* Ends every stream but that of a DELETE, which waits for what becomes of it; what is with the web
- * keeps its fate. `refusal`: what those are told who wait
- * for an answer; NULL = they are cut off. */
+ * keeps its fate. `refusal`: what those are told whose request the engine does not have; NULL = they
+ * are cut off. Of what the engine has nobody may say that it was refused. */
 static void shut(struct session *session, const struct refusal *refusal)
 {
     struct front *front = session->front;
@@ -142,7 +142,7 @@ static void shut(struct session *session, const struct refusal *refusal)
             continue;
         if (stream->web != 0 && stream->state == STREAM_STREAMING)
             front->web->ops->stream_end(front->web, stream->web);
-        else if (stream->web != 0 && refusal != NULL)
+        else if (stream->web != 0 && refusal != NULL && stream->state != STREAM_WAITING)
             refuse(front, stream->web, refusal, HX_SPAN_NONE, stream->origin);
         else if (stream->web != 0)
             front->web->ops->cut(front->web, stream->web);
