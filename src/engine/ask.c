@@ -138,11 +138,14 @@ void hx_asks_of_client_gone(struct hx_session *session)
     hx_list_for_each_safe (node, &session->asks) {
         struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
         struct hx_work *work = ask->work;
+        struct hx_call *call = ask->call;
         if (is_asker_there(ask) && ask->link->state == HX_LINK_READY)
             refuse_server(ask->link, hx_buf_span(&ask->raw_id), no_client);
         hx_ask_withdraw(ask);
         if (work != NULL)
             ask_others(work);
+        if (call != NULL)
+            hx_intake_is_not_meant(call);
     }
 }
 

@@ -319,6 +319,7 @@ static void input_over(struct hx_session *session)
     struct hx_gateway *gateway = session->gateway;
     /* Answers in flight are still written, but not waited for without an end. */
     session->is_input_over = true;
+    hx_asks_of_client_gone(session); /* no answer of his can come any more */
     hx_timer_arm(&gateway->timers, &session->input_limit,
                  hx_mono_after(gateway->now.mono, gateway->options.orphan_timeout_ms));
 }

@@ -130,8 +130,8 @@ struct session *session_begin(struct front *front, const struct hx_http_caller *
 }
 
 /* Ends every stream but that of a DELETE, which waits for what becomes of it; what is with the web
- * keeps its fate. `refusal`: what those are told whose request the engine does not have; NULL = they
- * are cut off. Of what the engine has nobody may say that it was refused. */
+ * keeps its fate. `refusal`: what those are told whose request the engine does not have; NULL =
+ * they are cut off. Of what the engine has nobody may say that it was refused. */
 static void shut(struct session *session, const struct refusal *refusal)
 {
     struct front *front = session->front;

@@ -5,6 +5,7 @@ people_...
 
 import json
 
+from kit import processes
 from kit.harness import test
 from webclient import WebClient
 from .sdk import SDKS, Bench
@@ -277,3 +278,16 @@ def with_sdk(t, sdk):
 
 for _sdk in SDKS:
     test("people", f"people_sdk_{_sdk}_answers_an_approval", needs_hapax=True, sdk=_sdk)(with_sdk)
+
+
+@people("a_client_that_can_say_nothing_more_is_not_waited_for")
+def input_over(t, w):
+    """It closes its end with the question open: the call is told what the state says, and all ends."""
+    client = w.client(QUICK, *ASKS, capabilities=FORM)
+    ident = client.call(args={"n": 1}, key=KEY + "90")
+    question(client)
+    client.close_stdin()
+    t.equal(code(client.result(ident)), "APPROVAL_REQUIRED", "the waiting call")
+    client.wait_eof(10)
+    t.wait(lambda: not processes.marked(t.mark), "all processes to end", 15)
+    t.equal(t.effects(), [], "effects")
