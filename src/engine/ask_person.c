@@ -18,7 +18,8 @@ enum { ANSWER_WAIT_MS = 15 * 60 * 1000, LOOK_MS = 1000, SHOWN_MAX = 4096, WHO_SI
 static bool can_ask(const struct hx_session *session)
 {
     return session->has_client && session->client.can_elicit_form && !session->is_gone &&
-           !session->is_input_over && session->era->has_elicitation && !session->options.server->options.never_asks_client;
+           !session->is_input_over && session->era->has_elicitation &&
+           !session->options.server->options.never_asks_client;
 }
 
 /* The first of those who wait whose client can ask a person; NULL = none can. */
