@@ -132,12 +132,16 @@ static bool live_with(struct http_fixture *fixture, unsigned long number, struct
 
 static void test_whatever_fails_nothing_executed_is_not_sent(void **state)
 {
-    struct told *told = calloc(FAILURES_MAX * CALLS_OF_A_LIFE + 2, sizeof *told);
+    struct told *told;
     struct http_fixture fixture;
     unsigned long number = 1;
     unsigned ends[256] = {0};
 
     (void)state;
+#if defined(__SANITIZE_ADDRESS__)
+    skip(); /* its own calls are in the way of ours */
+#endif
+    told = calloc(FAILURES_MAX * CALLS_OF_A_LIFE + 2, sizeof *told);
     assert_non_null(told);
     http_fixture_init_script(&fixture, "{}");
     while (live_with(&fixture, number, told)) {

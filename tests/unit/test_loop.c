@@ -285,6 +285,9 @@ static void test_a_signal_is_no_answer_of_a_descriptor(void **state)
     int ends[2];
 
     (void)state;
+#if defined(__SANITIZE_ADDRESS__)
+    skip(); /* its own poll is in the way of ours */
+#endif
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     close(ends[0]);
     nth_arm(1);

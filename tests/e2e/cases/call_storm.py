@@ -136,7 +136,11 @@ class Storm:
             return [*key, f"http://127.0.0.1:{self.site_cuts.own_port}/mcp", "charge", raw]
         if kind.startswith("inner_"):
             url = f"http://127.0.0.1:{self.gateway_cuts.own_port}/mcp/storm"
-            return [*key, "--attempts", "50", "--name", "inner", url, kind[len("inner_") :], raw]
+            # That the gateway behind keeps its ledger is the operator's word, and only with it may
+            # a call be sent again of which it knows nothing.
+            word = ["--class", "idempotent"] if kind == "inner_keyed" else []
+            bound = ["--attempts", "50", "--name", "inner", *word]
+            return [*key, *bound, url, kind[len("inner_") :], raw]
         rules = {
             "keyed": ("--class", "keyed", "--effect-key", "/key", "--dedupe-horizon", "2h"),
             "idem": ("--class", "idempotent"),
