@@ -54,19 +54,13 @@ static void on_progress(void *context, const char *stage, uint64_t done)
     verification->has_progress = true;
 }
 
-static void put_uint(struct hx_json_writer *writer, const char *name, uint64_t value)
-{
-    hx_json_put_name(writer, name);
-    hx_json_put_uint(writer, value);
-}
-
 static int finish_json(struct verification *verification, const struct hx_verify_report *report)
 {
     struct hx_json_writer *writer = verification->writer;
     hx_json_close_array(writer);
-    put_uint(writer, "rows", report->rows);
-    put_uint(writer, "problems", report->problems);
-    put_uint(writer, "notes", report->notes);
+    hx_json_add_uint(writer, "rows", report->rows);
+    hx_json_add_uint(writer, "problems", report->problems);
+    hx_json_add_uint(writer, "notes", report->notes);
     hx_json_close_object(writer);
     if (!hx_ops_print_json(verification->ops->out, verification->findings))
         return hx_ops_fault(verification->ops, HX_EXIT_FAILED);
@@ -139,10 +133,10 @@ static int recovered_json(struct hx_ops *ops, const struct hx_recover_report *re
     hx_json_put_cstr(&writer, ops->path);
     hx_json_put_name(&writer, "was_restored_copy");
     hx_json_put_bool(&writer, report->was_restored_copy);
-    put_uint(&writer, "spools_applied", report->spools_applied);
-    put_uint(&writer, "files_removed", report->blobs_removed);
-    put_uint(&writer, "operations_unknown", report->rows_doubted);
-    put_uint(&writer, "rows_damaged", report->rows_damaged);
+    hx_json_add_uint(&writer, "spools_applied", report->spools_applied);
+    hx_json_add_uint(&writer, "files_removed", report->blobs_removed);
+    hx_json_add_uint(&writer, "operations_unknown", report->rows_doubted);
+    hx_json_add_uint(&writer, "rows_damaged", report->rows_damaged);
     put_gap(&writer, &report->gap);
     hx_json_close_object(&writer);
     bool is_printed = hx_ops_print_json(ops->out, &buf);

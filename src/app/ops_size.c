@@ -83,19 +83,13 @@ static void print_text(struct hx_ops *ops, const struct hx_inspect_size *size)
     fprintf(ops->out, "The oldest operation came at %s.\n", when);
 }
 
-static void put_uint(struct hx_json_writer *writer, const char *name, uint64_t value)
-{
-    hx_json_put_name(writer, name);
-    hx_json_put_uint(writer, value);
-}
-
 static void put_files(struct hx_json_writer *writer, const char *name,
                       const struct hx_inspect_files *files)
 {
     hx_json_put_name(writer, name);
     hx_json_open_object(writer);
-    put_uint(writer, "count", files->count);
-    put_uint(writer, "bytes", files->bytes);
+    hx_json_add_uint(writer, "count", files->count);
+    hx_json_add_uint(writer, "bytes", files->bytes);
     hx_json_close_object(writer);
 }
 
@@ -104,33 +98,28 @@ static int print_json(struct hx_ops *ops, const struct hx_inspect_size *size)
     enum { REPORT_MAX = 64 * 1024 };
     struct hx_buf buf;
     struct hx_json_writer writer;
-    char when[HX_TIME_TEXT_SIZE];
     hx_buf_init(&buf, REPORT_MAX);
     hx_json_writer_init(&writer, &buf);
     hx_json_open_object(&writer);
-    hx_json_put_name(&writer, "ledger");
-    hx_json_put_cstr(&writer, ops->path);
+    hx_json_add_cstr(&writer, "ledger", ops->path);
     hx_json_put_name(&writer, "operations");
     hx_json_open_object(&writer);
     for (int state = 0; state < HX_OP_STATE_COUNT; state++)
         if (state != HX_OP_ABSENT)
-            put_uint(&writer, hx_op_state_name((enum hx_op_state)state), size->facts.counts[state]);
+            hx_json_add_uint(&writer, hx_op_state_name((enum hx_op_state)state),
+                             size->facts.counts[state]);
     hx_json_close_object(&writer);
-    if (size->oldest.ms != 0) {
-        hx_wall_format(size->oldest, when);
-        hx_json_put_name(&writer, "oldest");
-        hx_json_put_cstr(&writer, when);
-    }
-    put_uint(&writer, "history", size->history);
-    put_uint(&writer, "sessions", size->sessions);
-    put_uint(&writer, "events_open", size->events_open);
-    put_uint(&writer, "events_over", size->events_over);
+    hx_json_add_wall(&writer, "oldest", size->oldest);
+    hx_json_add_uint(&writer, "history", size->history);
+    hx_json_add_uint(&writer, "sessions", size->sessions);
+    hx_json_add_uint(&writer, "events_open", size->events_open);
+    hx_json_add_uint(&writer, "events_over", size->events_over);
     put_files(&writer, "payloads", &size->payloads);
     put_files(&writer, "blobs", &size->blobs);
     put_files(&writer, "spools", &size->spools);
-    put_uint(&writer, "database_bytes", size->database_bytes);
-    put_uint(&writer, "free_bytes", size->free_bytes);
-    put_uint(&writer, "log_bytes", size->log_bytes);
+    hx_json_add_uint(&writer, "database_bytes", size->database_bytes);
+    hx_json_add_uint(&writer, "free_bytes", size->free_bytes);
+    hx_json_add_uint(&writer, "log_bytes", size->log_bytes);
     hx_json_close_object(&writer);
     bool is_printed = hx_ops_print_json(ops->out, &buf);
     hx_buf_fini(&buf);

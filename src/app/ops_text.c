@@ -94,18 +94,6 @@ static void put_span(struct hx_json_writer *writer, const char *name, struct hx_
     hx_json_put_string(writer, value);
 }
 
-static void put_uint(struct hx_json_writer *writer, const char *name, uint64_t value)
-{
-    hx_json_put_name(writer, name);
-    hx_json_put_uint(writer, value);
-}
-
-static void put_bool(struct hx_json_writer *writer, const char *name, bool value)
-{
-    hx_json_put_name(writer, name);
-    hx_json_put_bool(writer, value);
-}
-
 static void put_digest(struct hx_json_writer *writer, const char *name,
                        const struct hx_digest *digest)
 {
@@ -153,7 +141,7 @@ static void put_attempt(struct hx_json_writer *writer, const struct hx_record *r
     const struct hx_attempt *attempt = &record->attempt;
     hx_json_put_name(writer, "attempt");
     hx_json_open_object(writer);
-    put_uint(writer, "number", attempt->number);
+    hx_json_add_uint(writer, "number", attempt->number);
     hx_json_add_cstr(writer, "state", hx_attempt_state_name(attempt->state));
     hx_json_add_wall(writer, "claimed", attempt->claimed_at.wall);
     hx_json_add_wall(writer, "marked",
@@ -162,12 +150,12 @@ static void put_attempt(struct hx_json_writer *writer, const struct hx_record *r
     hx_json_close_object(writer);
     hx_json_put_name(writer, "earlier_attempts");
     hx_json_open_object(writer);
-    put_uint(writer, "open", record->earlier.open);
-    put_uint(writer, "asked", record->earlier.asked);
-    put_uint(writer, "confirmed", record->earlier.confirmed);
-    put_uint(writer, "refused", record->earlier.refused);
+    hx_json_add_uint(writer, "open", record->earlier.open);
+    hx_json_add_uint(writer, "asked", record->earlier.asked);
+    hx_json_add_uint(writer, "confirmed", record->earlier.confirmed);
+    hx_json_add_uint(writer, "refused", record->earlier.refused);
     hx_json_close_object(writer);
-    put_uint(writer, "sends", record->sends);
+    hx_json_add_uint(writer, "sends", record->sends);
 }
 
 /* True when something was taken out of it. */
@@ -198,10 +186,10 @@ static bool put_outcome(struct hx_json_writer *writer, const struct hx_outcome *
     bool is_redacted = false;
     hx_json_open_object(writer);
     hx_json_add_cstr(writer, "kind", kinds[outcome->kind]);
-    put_bool(writer, "is_error", outcome->is_error);
-    put_bool(writer, "is_reconstructed", outcome->is_reconstructed);
+    hx_json_add_bool(writer, "is_error", outcome->is_error);
+    hx_json_add_bool(writer, "is_reconstructed", outcome->is_reconstructed);
     hx_json_add_cstr(writer, "place", places[outcome->place]);
-    put_uint(writer, "size", outcome->size);
+    hx_json_add_uint(writer, "size", outcome->size);
     put_digest(writer, "digest", &outcome->digest);
     if (options->has_payload)
         is_redacted =
@@ -224,14 +212,15 @@ static void put_duration(struct hx_json_writer *writer, const struct hx_record *
 
 static void put_flags(struct hx_json_writer *writer, const struct hx_record *record)
 {
-    put_bool(writer, "needs_human",
-             record->needs_human && record->state == HX_OP_UNKNOWN && !record->is_superseded);
-    put_bool(writer, "is_superseded", record->is_superseded);
-    put_bool(writer, "is_disputed", record->is_disputed);
-    put_bool(writer, "is_tombstone", record->is_tombstone);
-    put_bool(writer, "is_approved", record->is_approved);
-    put_bool(writer, "is_cancel_requested", record->is_cancel_requested);
-    put_bool(writer, "is_told_pending", record->is_told_pending);
+    hx_json_add_bool(writer, "needs_human",
+                     record->needs_human && record->state == HX_OP_UNKNOWN &&
+                         !record->is_superseded);
+    hx_json_add_bool(writer, "is_superseded", record->is_superseded);
+    hx_json_add_bool(writer, "is_disputed", record->is_disputed);
+    hx_json_add_bool(writer, "is_tombstone", record->is_tombstone);
+    hx_json_add_bool(writer, "is_approved", record->is_approved);
+    hx_json_add_bool(writer, "is_cancel_requested", record->is_cancel_requested);
+    hx_json_add_bool(writer, "is_told_pending", record->is_told_pending);
 }
 
 bool hx_ops_shows_key(const struct hx_record *record, const struct hx_redact_names *redact)
@@ -274,7 +263,7 @@ static bool put_identity(struct hx_json_writer *writer, const struct hx_record *
     put_span(writer, "tool", record->tool);
     hx_json_add_cstr(writer, "key_source", hx_key_source_name(record->key_source));
     bool is_redacted = put_key(writer, record, options);
-    put_uint(writer, "generation", record->generation);
+    hx_json_add_uint(writer, "generation", record->generation);
     put_digest(writer, "fingerprint", &record->fingerprint);
     return is_redacted;
 }
@@ -300,12 +289,12 @@ void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_f
     hx_json_add_wall(writer, "not_before", record->not_before.wall);
     put_duration(writer, record);
     hx_json_add_cstr(writer, "owner", hx_ops_owner_name(found->owner_fact));
-    put_uint(writer, "fence", record->fence);
+    hx_json_add_uint(writer, "fence", record->fence);
     put_attempt(writer, record);
-    put_uint(writer, "repeats", record->repeats);
-    put_uint(writer, "answers_sent", record->sent_count);
-    put_uint(writer, "answers_lost", record->lost_count);
-    put_uint(writer, "adoptions", record->adoptions);
+    hx_json_add_uint(writer, "repeats", record->repeats);
+    hx_json_add_uint(writer, "answers_sent", record->sent_count);
+    hx_json_add_uint(writer, "answers_lost", record->lost_count);
+    hx_json_add_uint(writer, "adoptions", record->adoptions);
     put_flags(writer, record);
     hx_json_add_id(writer, "successor", &record->successor);
     hx_json_add_id(writer, "predecessor", &record->predecessor);
@@ -315,7 +304,7 @@ void hx_ops_put_operation(struct hx_json_writer *writer, const struct hx_store_f
     }
     is_redacted |= put_outcome(writer, &record->outcome, options);
     if (options->has_payload)
-        put_bool(writer, "is_redacted", is_redacted);
+        hx_json_add_bool(writer, "is_redacted", is_redacted);
     struct hx_buf contract;
     hx_buf_init(&contract, 4096);
     hx_contract_format(&record->contract, &contract);
@@ -332,8 +321,8 @@ void hx_ops_put_history_line(struct hx_json_writer *writer, const struct hx_hist
         hx_json_add_cstr(writer, "from", hx_op_state_name(line->from));
         hx_json_add_cstr(writer, "to", hx_op_state_name(line->to));
         hx_json_add_cstr(writer, "reason", hx_reason_name(line->reason));
-        put_uint(writer, "fence", line->fence);
-        put_uint(writer, "attempt", line->attempt);
+        hx_json_add_uint(writer, "fence", line->fence);
+        hx_json_add_uint(writer, "attempt", line->attempt);
         hx_json_add_cstr(writer, "attempt_state", hx_attempt_state_name(line->attempt_state));
     }
     hx_json_add_id(writer, "process", &line->who);

@@ -250,8 +250,12 @@ static int write_outcome(struct hx_buf *line, struct hx_call *call, const struct
         .operation = hx_buf_span(&operation),
         .note = note.len > 0 && hx_buf_ok(&note) ? hx_buf_span(&note) : HX_SPAN_NONE,
     };
-    int rc = hx_buf_ok(&operation) ? HX_E_SYNTAX : HX_E_NOMEM;
-    if (rc == HX_E_SYNTAX && memchr(outcome->bytes.ptr, '\n', outcome->bytes.len) == NULL)
+    int rc;
+    if (!hx_buf_ok(&operation))
+        rc = HX_E_NOMEM;
+    else if (memchr(outcome->bytes.ptr, '\n', outcome->bytes.len) != NULL)
+        rc = HX_E_SYNTAX; /* no message has a line end */
+    else
         rc = hx_rewrite_result_build(&gateway->rewrite, outcome->bytes, &change, line);
     if (rc == HX_REWRITE_NO_PLACE || rc == HX_REWRITE_BAD_TEXT) {
         /* A result that is no object has no place for us; the caller gets it as it is. */

@@ -133,3 +133,15 @@ void hx_json_add_wall(struct hx_json_writer *writer, const char *name, struct hx
     hx_wall_format(wall, text);
     hx_json_add_cstr(writer, name, wall.ms == 0 ? NULL : text);
 }
+
+void hx_json_add_uint(struct hx_json_writer *writer, const char *name, uint64_t value)
+{
+    hx_json_put_name(writer, name);
+    hx_json_put_uint(writer, value);
+}
+
+void hx_json_add_bool(struct hx_json_writer *writer, const char *name, bool value)
+{
+    hx_json_put_name(writer, name);
+    hx_json_put_bool(writer, value);
+}

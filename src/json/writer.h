@@ -53,5 +53,7 @@ void hx_json_add_string(struct hx_json_writer *writer, const char *name, struct 
 void hx_json_add_cstr(struct hx_json_writer *writer, const char *name, const char *text);
 void hx_json_add_id(struct hx_json_writer *writer, const char *name, const struct hx_id *id);
 void hx_json_add_wall(struct hx_json_writer *writer, const char *name, struct hx_wall wall);
+void hx_json_add_uint(struct hx_json_writer *writer, const char *name, uint64_t value);
+void hx_json_add_bool(struct hx_json_writer *writer, const char *name, bool value);
 
 #endif
