@@ -257,8 +257,8 @@ static void print_event(struct hx_ops *ops, const struct hx_store_event *event)
             hx_op_state_name(event->state), hx_ops_words(hx_reason_name(event->reason)),
             event->attempt);
     print_moment(ops, "at", event->at);
-    fprintf(ops->out, "%-11s%s, tried %" PRIu32 " times\n", "place",
-            hx_outbox_place_name(event->place), event->tries);
+    fprintf(ops->out, "%-11s%s, tried %" PRIu32 " time%s\n", "place",
+            hx_outbox_place_name(event->place), event->tries, event->tries == 1 ? "" : "s");
     print_moment(ops, "last try", event->tried);
     if (event->place == HX_OUTBOX_PENDING)
         print_moment(ops, "next try", event->not_before);

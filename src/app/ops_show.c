@@ -176,7 +176,8 @@ static void show_identity(const struct hx_ops *ops, const struct hx_record *reco
     hx_ops_moment(record->created.wall, created);
     hx_ops_age(hx_age_ms(&record->created, &ops->now), age);
     label(ops, "called");
-    fprintf(ops->out, "%s, %s ago; repeated %" PRIu32 " times\n", created, age, record->repeats);
+    fprintf(ops->out, "%s, %s ago; repeated %" PRIu32 " time%s\n", created, age, record->repeats,
+            record->repeats == 1 ? "" : "s");
     label(ops, "by");
     fputs("principal ", ops->out);
     hx_ops_print_plain(ops->out, record->principal, 200);

@@ -69,7 +69,7 @@ static void print_text(struct hx_ops *ops, const struct hx_inspect_size *size)
     add_count(table, "sessions", size->sessions);
     add_count(table, "events not delivered", size->events_open);
     add_count(table, "events that are over", size->events_over);
-    add_files(table, "arguments and results in the database", &size->payloads);
+    add_files(table, "large arguments and results in the database", &size->payloads);
     add_files(table, "results in files", &size->blobs);
     add_files(table, "room for outcomes before their commit", &size->spools);
     add_size(table, "database", size->database_bytes);

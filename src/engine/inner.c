@@ -23,6 +23,7 @@ static void ask_again_later(struct hx_work *work)
 {
     struct hx_gateway *gateway = work->gateway;
     work->has_polled = true;
+    work->polled = work->link->generation;
     hx_timer_arm(&gateway->timers, &work->inner_poll,
                  hx_mono_after(gateway->now.mono, HX_REFUSED_WAIT_MS));
 }
@@ -96,7 +97,10 @@ void hx_inner_poll(struct hx_work *work)
         ask_once_more(work);
         return;
     }
-    bool may_ask = link != NULL && link->state == HX_LINK_READY && link->has_operations;
+    /* Who is there after a session or a process was lost may be another one, to whom the same call
+     * would be a new one. He can be asked what he knows. */
+    bool may_ask = link != NULL && link->state == HX_LINK_READY && link->has_operations &&
+                   link->generation == work->polled;
     if (work->route != NULL)
         return;
     if (!may_ask || !hx_work_put_on_wire(work, link))

@@ -82,6 +82,7 @@ struct hx_work {
     struct hx_timer inner_poll;
     bool is_inner;         /* the attempt went to a gateway of our kind, under the effect key */
     bool has_polled;       /* which has said that it is not over */
+    uint32_t polled;       /* in this generation of the link */
     bool was_called_again; /* an inner gateway recognised the key */
     struct hx_task task;
 

@@ -584,6 +584,30 @@ def inner_approval(t):
     t.equal(len(t.effects()), 1, "effects")
 
 
+@serve("inner_gateway_that_is_another_one_is_not_sent_it_again")
+def inner_replaced(t):
+    """Our call waits for a person at the inner one, which is then replaced by one with a ledger of its
+    own; another client's call has begun a session there before ours is asked about again.
+    """
+    inner = Serve(
+        t, ["--", *stub(t, QUICK)], "--tool", "charge: approval=always", ledger=t.path("inner")
+    )
+    server = f"  bank:\n    url: http://127.0.0.1:{inner.port}/mcp\n    affinity: shared\n"
+    outer = Serve(t, [], config=write_config(t, [server]))
+    waiting, other = outer.client(path="/mcp/bank"), outer.client(path="/mcp/bank")
+    first = waiting.call(args={"n": 1}, key=KEY + "e1")
+    t.wait(lambda: b"awaiting_approval" in t.ops("export", "--ledger", inner.ledger)[1], "the call")
+    inner.kill()
+    inner.options, inner.ledger = (), t.path("another")
+    inner.start()
+    for n in range(3):
+        other.call(args={"n": 2}, key=f"{KEY}f{n}").answer()
+    assert_unknown(t, first.result(), "who waited")
+    ran = [json.loads(effect["args"])["n"] for effect in t.effects()]
+    t.true(2 in ran, f"the other's calls ran: {ran}")
+    t.true(1 not in ran, f"the first did not: {ran}")
+
+
 @serve("inner_gateway_has_the_outcome")
 def inner_get(t):
     """The outer one is killed in a call, and the inner one gets the outcome: it is asked, and
