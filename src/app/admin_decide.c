@@ -116,6 +116,10 @@ static void begin(struct admin_ask *ask, const struct hx_decision_target *target
 static bool read_note(struct admin_ask *ask)
 {
     ask->words = admin_text(ask, "note");
+    if (hx_span_is_absent(ask->words) && !hx_span_is_absent(admin_raw(ask, "note"))) {
+        refuse(ask, 400, "INVALID", "note: it must be a text.");
+        return false;
+    }
     if (ask->words.len <= HX_STORE_NOTE_MAX / 4)
         return true;
     refuse(ask, 400, "INVALID", "The note is too long: the history keeps about 500 bytes.");

@@ -202,7 +202,7 @@ void hx_help_serve(FILE *out)
         "\n"
         "Where\n"
         "  --listen ADDRESS\n"
-        "        HOST:PORT with a numeric host, a PORT of this machine, or unix:/PATH; may be\n"
+        "        HOST:PORT with a numeric host or localhost, a PORT, or unix:/PATH; may be\n"
         "        given again, and replaces what the file says [" HX_LISTEN_DEFAULT "]\n"
         "  --allowed-host NAME, --allowed-origin ORIGIN\n"
         "        accept this Host, or a browser's Origin, besides those of the addresses\n"

@@ -332,9 +332,11 @@ void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx
     } else if (hx_op_state_is_final(record->state)) {
         note = hx_delivery_new(call, record);
     }
-    hx_tell(gateway, HX_TELL_INFO, "answered", "answer=%s execution=%s replayed=%d joined=%d",
-            hx_answer_name(answer), hx_op_state_name(record->state), call->is_replayed,
-            call->is_joined);
+    char id[HX_ID_TEXT_SIZE];
+    hx_id_format(&record->id, id);
+    hx_tell(gateway, HX_TELL_INFO, "answered",
+            "operation=%s answer=%s execution=%s replayed=%d joined=%d", id, hx_answer_name(answer),
+            hx_op_state_name(record->state), call->is_replayed, call->is_joined);
     end_call(call, &line, note);
 }
 

@@ -102,6 +102,8 @@ void hx_link_write_end(const struct hx_link *link, struct hx_buf *out)
         (void)hx_buf_append_cstr(out, " It could not be reached.");
     else if (link->was_mute)
         (void)hx_buf_append_cstr(out, " It did not answer initialize within start_timeout.");
+    else if (link->state != HX_LINK_DOWN)
+        return; /* it takes nothing any more, and how it ends is not known yet */
     else if (link->last_status < 0)
         (void)hx_buf_printf(out, " It could not be started: %s.",
                             strerror_r(-link->last_status, reason, sizeof(reason)));
@@ -167,13 +169,27 @@ static void plan_restart(struct hx_link *link, bool was_ready)
     link->not_before = hx_mono_after(link->gateway->now.mono, delay_ms);
 }
 
+static void tell_ended(struct hx_link *link, int status, enum hx_tell level)
+{
+    const char *how = "exit";
+    int value = status >> 8 & 0xff;
+    if (status < 0) { /* it was not started */
+        how = "errno";
+        value = -status;
+    } else if ((status & 0x7f) != 0) {
+        how = "signal";
+        value = status & 0x7f;
+    }
+    hx_tell(link->gateway, level, "server_ended", "generation=%u %s=%d", link->generation, how,
+            value);
+}
+
 static void on_closed(struct hx_link *link, struct hx_peer_event *event)
 {
     const int64_t predecessor_wait_ms = 500;
     bool was_ready = link->state == HX_LINK_READY || link->state == HX_LINK_STOPPING;
     bool was_stopping = link->state == HX_LINK_STOPPING;
-    hx_tell(link->gateway, was_stopping ? HX_TELL_INFO : HX_TELL_WARN, "server_ended",
-            "generation=%u status=%d", link->generation, event->status);
+    tell_ended(link, event->status, was_stopping ? HX_TELL_INFO : HX_TELL_WARN);
     link->state = HX_LINK_DOWN;
     link->is_ending = false;
     link->last_status = event->status;
@@ -250,16 +266,23 @@ static void on_stalled(struct hx_link *link, uint64_t tag)
     hx_route_lost(&end, HX_REASON_TIMED_OUT, false);
 }
 
-/* No byte of it left, and this process takes no more: the next one can be asked. */
+/* No byte of it left, and this process takes no more: the next one can be asked. Of one that took
+ * not even its greeting, how it ended is the answer. */
 static void question_not_sent(struct hx_link *link, struct hx_route *route)
 {
+    bool is_initialize = route->request != NULL && route->request->kind == HX_REQUEST_INITIALIZE;
     if (route->kind == HX_ROUTE_HANDSHAKE)
         return; /* its limit ends this process */
+    if (is_initialize && !link->was_heard) {
+        if (!link->is_ending)
+            hx_link_end(link, false);
+        return;
+    }
     struct hx_route_end end = hx_route_take(route);
     struct hx_request *request = end.request;
     if (end.work != NULL) {
         hx_route_lost(&end, HX_REASON_TRANSPORT_LOST, true);
-    } else if (request != NULL && request->kind != HX_REQUEST_INITIALIZE && !request->was_resent) {
+    } else if (request != NULL && !is_initialize && !request->was_resent) {
         request->was_resent = true;
         hx_list_append(&link->waiting_requests, &request->wait_node);
     } else if (request != NULL) {

@@ -124,6 +124,7 @@ def who(t, w):
         ("POST", f"/v1/operations/{ident}/decision", {"decision": "maybe"}, 400),
         ("POST", f"/v1/operations/{ident}/decision", {"decision": "deny", "force": True}, 400),
         ("POST", f"/v1/operations/{ident}/decision", {"decision": "deny", "note": "x" * 600}, 400),
+        ("POST", f"/v1/operations/{ident}/decision", {"decision": "deny", "note": [1]}, 400),
         ("POST", f"/v1/operations/{KEY}ff/decision", {"decision": "deny"}, 404),
         ("POST", "/v1/evidence", {"effect_key": KEY + "ff"}, 400),
         ("POST", "/v1/evidence", {"effect_key": KEY + "ff", "happened": True}, 404),

@@ -129,10 +129,10 @@ class Pair:
             for request in ready:
                 while any(hold(request) for hold in self.proxy.holds):
                     await asyncio.sleep(0.01)
+        else:
+            self.down.feed(data)  # written down before the client can say that it had it
         writer.write(data)
         await writer.drain()
-        if way == "down":
-            self.down.feed(data)
 
     def on_request(self, head, body):
         request = Request(self, len(self.proxy.requests), head, body)
