@@ -22,13 +22,10 @@
 #include "adapter/store_sqlite/schema.h"
 #include "crash_history.h"
 #include "host_crash.h"
+#include "sanitized.h"
 
 /* A sanitized program takes samples. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { STRIDE = 41 };
-#else
-enum { STRIDE = 1 };
-#endif
+enum { STRIDE = KIT_HAS_ASAN || KIT_HAS_TSAN ? 41 : 1 };
 
 enum death { KILLED, LOST, TORN };
 

@@ -19,13 +19,10 @@
 
 #include "base/alloc.h"
 #include "crash_history.h"
+#include "sanitized.h"
 
 /* A sanitized program takes samples. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { STRIDE = 13 };
-#else
-enum { STRIDE = 1 };
-#endif
+enum { STRIDE = KIT_HAS_ASAN || KIT_HAS_TSAN ? 13 : 1 };
 
 enum { AT_ONCE = 16 };
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The samples. A case is a function `test_...` that takes a Sample and asserts."""
+import json
 import os
 import re
 
@@ -306,6 +307,31 @@ test_runner_repeats_when_data_changed = remembering_case(
     PASSES, lambda sample: sample.write("tests/unit/data.txt", "22"), (2, 0, "1 passed, 0 failed"))
 test_runner_repeats_what_failed = remembering_case(
     "echo 1..1; echo 'not ok 1 - x'; exit 1\n", lambda sample: None, (2, 1, "0 passed, 1 failed"))
+def test_runner_begins_nothing_that_would_end_late(sample):
+    """What failed goes first, what takes too long is named and not run."""
+    programs = {"slow": PASSES, "quick": PASSES, "bad": "echo 1..1; echo 'not ok 1 - x'; exit 1\n"}
+    for name, body in programs.items():
+        sample.write(f"{name}.sh", "#!/bin/sh\n" + body, 0o755)
+    sample.write("tests/unit/data.txt", "1")
+    sample.write("meson.build", "project('x')\n" + "".join(
+        f"test('{name}', find_program('./{name}.sh'))\n" for name in programs))
+    expect(sample.run("meson", "setup", "build"), 0)
+    run = ("run-tests", "build", "--jobs", "1", "--unless-same", "passed.json")
+    expect(sample.tool(*run), 1, "2 passed, 1 failed")
+    sample.write("tests/unit/data.txt", "22")
+    with open(os.path.join(sample.directory, "passed.json"), encoding="utf-8") as file:
+        known = json.load(file)
+    known["slow"]["took"], known["quick"]["took"], known["bad"]["took"] = 1000, 0, 1
+    sample.write("passed.json", json.dumps(known))
+    ended = sample.tool(*run, "--within", "60")
+    said = ended[1]
+    expect(ended, 1, "left   1 programs, not run in 60 s: slow", "1 passed, 1 failed")
+    if said.index(" bad ") > said.index(" quick "):
+        raise AssertionError("what failed last time is not first")
+    expect(sample.tool(*run), 1, "same   1 programs", "ok     slow", "2 passed, 1 failed")
+    expect(sample.tool("run-tests", "build", "--within", "60"), 2, "--within needs")
+
+
 test_runner_no_program_is_not_green = runner_case({}, 1, "no test program", "0 passed, 1 failed")
 test_runner_no_match_is_not_green = runner_case(
     {"a": "echo '1 passed, 0 failed'"}, 1, "no test program", options=("--match", "store"))

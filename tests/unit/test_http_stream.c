@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "sanitized.h"
 #include "web_kit.h"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -371,11 +372,7 @@ static void five_hundred_streams_whose_clients_leave_at_once(void **state)
 
 static size_t heap_bytes(void)
 {
-#if defined(__SANITIZE_ADDRESS__)
-    return 0; /* its allocator does not say */
-#else
-    return mallinfo2().uordblks;
-#endif
+    return KIT_HAS_ASAN ? 0 : mallinfo2().uordblks; /* a sanitizer's allocator does not say */
 }
 
 static void an_idle_stream_costs_little(void **state)

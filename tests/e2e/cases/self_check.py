@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from kit import harness, processes
-from kit.harness import Failure, test
+from kit.harness import Failure, Skip, test
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -114,6 +114,20 @@ def left_behind(t):
     t.equal(verdict, "not ok", "verdict")
     t.true(f"left behind after 0.2 s: {pids[0].pid}" in why, f"the fault names the process: {why}")
     t.equal(pids[0].wait(5), -9, "exit status of the process left")
+
+
+@test("self", "self_what_a_skipped_test_started_ends")
+def skipped(t):
+    entry = {"name": "self_inner_skipped", "needs_hapax": False, "params": {}}
+    ended = []
+
+    def skips(inner):
+        inner.at_end(lambda: ended.append(True))
+        raise Skip("no sessions")
+
+    said = harness.run_one(t.surroundings, {**entry, "run": skips})
+    t.equal(said[:2], ("skip", "no sessions"), "verdict")
+    t.equal(ended, [True], "what is to be done at its end")
 
 
 @test("self", "self_only_the_one_meant_is_killed")

@@ -282,13 +282,13 @@ def run_one(surroundings, entry):
     begin = time.monotonic()
     if entry["needs_hapax"] and not surroundings.hapax:
         return "skip", "hapax is not built", 0.0
-    test_run = None
+    test_run = skipped = None
     faults = []
     try:
         test_run = Test(surroundings, entry)
         entry["run"](test_run, **entry["params"])
     except Skip as reason:
-        return "skip", str(reason), 0.0
+        skipped = str(reason)  # what it had started ends all the same
     except AssertionError as error:
         faults.append(str(error) or traceback.format_exc().strip().splitlines()[-3].strip())
     except Exception as error:
@@ -305,5 +305,7 @@ def run_one(surroundings, entry):
     seconds = time.monotonic() - begin
     if faults:
         return "not ok", " | ".join(faults), seconds
+    if skipped is not None:
+        return "skip", skipped, 0.0
     note = test_run.note if os.environ.get("E2E_NOTES") else ""
     return "ok", note, seconds
