@@ -143,6 +143,18 @@ struct hx_gateway *hx_gateway_free(struct hx_gateway *gateway)
     return hx_free(gateway);
 }
 
+/* Its sender must not have to take it for something that may have been done. */
+static void leave_unread(struct hx_gateway *gateway, const struct hx_session *session,
+                         const struct hx_peer_event *event)
+{
+    struct hx_downstream *client = event->downstream;
+    bool is_request = event->type == HX_PEER_MESSAGE && event->exchange != 0;
+    if (is_request && session != NULL && client->ops->settle != NULL)
+        client->ops->settle(client, event->exchange, HX_SETTLING_UNREAD);
+    else
+        hx_delivery_fate(gateway, event->tag, event->type);
+}
+
 /* What is said of a session or a link that is over concerns nobody. */
 static bool take_peers(struct hx_gateway *gateway)
 {
@@ -160,7 +172,7 @@ static bool take_peers(struct hx_gateway *gateway)
         if (session != NULL && session->link != NULL)
             hx_client_event(session, event);
         else
-            hx_delivery_fate(gateway, event->tag, event->type);
+            leave_unread(gateway, session, event);
         hx_peer_event_free(event);
         had_any = true;
     }

@@ -166,8 +166,9 @@ struct hx_sending {
 
 /* What becomes of an exchange that gets no answer. */
 enum hx_settling {
-    HX_SETTLING_TAKEN,    /* it held no request: notifications, answers */
-    HX_SETTLING_NO_STREAM /* RESUME: no such stream is known */
+    HX_SETTLING_TAKEN,     /* it held no request: notifications, answers */
+    HX_SETTLING_NO_STREAM, /* RESUME: no such stream is known */
+    HX_SETTLING_UNREAD     /* its session had ended before it was read: nothing came of it */
 };
 
 struct hx_downstream_ops {

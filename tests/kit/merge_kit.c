@@ -333,13 +333,14 @@ static bool leg_answers(struct merge_kit *kit, size_t at, const char *text)
     return open != NULL;
 }
 
-static bool leg_settles(struct merge_kit *kit, size_t at, const char *raw_id)
+static bool leg_settles(struct merge_kit *kit, size_t at, const char *raw_id,
+                        enum hx_settling settling)
 {
     struct merge_kit_word *open = take_open(&kit->legs[at], hx_span_cstr(raw_id));
     struct hx_downstream *leg = hx_merge_leg(kit->merge, at);
     if (open == NULL)
         return false;
-    leg->ops->settle(leg, open->exchange, HX_SETTLING_TAKEN);
+    leg->ops->settle(leg, open->exchange, settling);
     merge_kit_word_free(open);
     merge_kit_collect(kit);
     return true;
@@ -367,7 +368,9 @@ static bool run_leg(struct merge_kit *kit, size_t at, const char *line)
     if (strncmp(line, "> ", 2) == 0)
         return leg_answers(kit, at, line + 2);
     if (strncmp(line, "- ", 2) == 0)
-        return leg_settles(kit, at, line + 2);
+        return leg_settles(kit, at, line + 2, HX_SETTLING_TAKEN);
+    if (strncmp(line, "x ", 2) == 0)
+        return leg_settles(kit, at, line + 2, HX_SETTLING_UNREAD);
     if (strncmp(line, "! ", 2) == 0) {
         merge_kit_answer(kit, at, 0, HX_SENDING_ASIDE, line + 2);
         return true;

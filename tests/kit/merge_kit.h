@@ -9,6 +9,7 @@
  *     0 > TEXT     it answers: the open request of this id
  *     0 ! TEXT     it says this aside
  *     0 - ID       the engine lets go of the open request of this id without an answer
+ *     0 x ID       its session had ended before it read that request
  *     0 over       its session is over
  *     k 7 TEXT     the client gets exactly this answer on exchange 7, as the next that it gets
  *     k TEXT       it gets this aside

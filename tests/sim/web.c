@@ -291,9 +291,19 @@ static void settle(struct hx_downstream *downstream, uint64_t number, enum hx_se
         sim_exchange_free(exchange);
         return;
     }
-    sim_mark(sim, SIM_NO_STREAM);
+    if (settling == HX_SETTLING_UNREAD) {
+        sim_trace(sim, "exchange %llu is told that its session is over",
+                  (unsigned long long)number);
+        if (exchange->call == 0) {
+            sim_exchange_free(exchange);
+            return;
+        }
+    } else {
+        sim_mark(sim, SIM_NO_STREAM);
+        sim_trace(sim, "call %u is told that its stream is not known",
+                  sim_call_get(sim, exchange->call)->number);
+    }
     struct sim_call *call = sim_call_get(sim, exchange->call);
-    sim_trace(sim, "call %u is told that its stream is not known", call->number);
     sim_exchange_free(exchange);
     if (call->state == SIM_CALL_OPEN && !sim_call_is_heard(sim, call))
         sim_call_lost(sim, call);

@@ -412,6 +412,37 @@ static void test_the_end_of_a_forgotten_session(void **state)
     world_fini(&world);
 }
 
+/* The operator ends sessions under calls: what one of them was sent is unknown, and what came after
+ * its end went nowhere. */
+static void test_a_session_that_is_ended_here(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world, true, false);
+    world.toys[1].is_silent = true;
+    begin(&world, true);
+    says(&world, 3, PAY("5", "web_pay"));
+    assert_int_equal(world.toys[1].calls, 1);
+    struct hx_session *session = hx_merge_leg(world.kit.merge, 1)->owner;
+    struct hx_peer_event *late = hx_peer_event_new(HX_PEER_MESSAGE, 0);
+    late->downstream = &world.kit.outer;
+    late->exchange = 4;
+    assert_int_equal(hx_buf_append_cstr(&late->line, PAY("6", "web_pay")), 0);
+    hx_list_append(&world.kit.outer_inbox, &late->node);
+    (void)hx_merge_take(&world.kit.outer_inbox);
+    hx_session_end(session);
+    turn(&world);
+    hears(&world, 4,
+          "nothing was sent. Repeat the request in a new session.\",\"data\":{\"code\":"
+          "\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}");
+    hears(&world, 3,
+          "\"isError\":true,\"_meta\":{\"dev.hapax/operation\":{\"code\":"
+          "\"OUTCOME_UNKNOWN\"");
+    assert_int_equal(world.toys[1].calls, 1);
+    world_fini(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -421,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_a_server_comes_back),
         cmocka_unit_test(test_the_end_of_a_session),
         cmocka_unit_test(test_the_end_of_a_forgotten_session),
+        cmocka_unit_test(test_a_session_that_is_ended_here),
     };
     return cmocka_run_group_tests_name("merge_gateway", tests, NULL, NULL);
 }

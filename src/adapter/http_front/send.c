@@ -135,7 +135,9 @@ static void op_settle(struct hx_downstream *downstream, uint64_t exchange,
     if (stream->state == STREAM_WAITING && settling == HX_SETTLING_TAKEN)
         answer_empty(front, stream->web, 202, stream->origin);
     else if (stream->state == STREAM_WAITING)
-        refuse(front, stream->web, &no_stream, HX_SPAN_NONE, stream->origin);
+        refuse(front, stream->web,
+               settling == HX_SETTLING_UNREAD ? &refusal_no_session : &no_stream, HX_SPAN_NONE,
+               stream->origin);
     else if (stream->state == STREAM_STREAMING)
         front->web->ops->stream_end(front->web, stream->web);
     stream_free(front, stream);

@@ -127,6 +127,13 @@ enum request_kind {
     REQUEST_RESUME      /* all legs: which of them had that stream? */
 };
 
+/* What the client is told when the leg that has the request ends. */
+enum request_risk {
+    RISK_NONE,   /* it reads, or sets what may be set twice */
+    RISK_CALL,   /* a tool may have run; the ledger knows */
+    RISK_UNKNOWN /* a method that we do not know: nobody knows */
+};
+
 /* One leg's share of a list. */
 struct part {
     struct leg *leg;
@@ -149,8 +156,10 @@ struct request {
     struct hx_list wait_node; /* merge->waiting, until lists are known */
     struct merge *merge;
     enum request_kind kind;
-    bool is_own;     /* no client waits for it */
-    bool is_learned; /* lists were asked for on its behalf */
+    enum request_risk risk;
+    bool has_param_key; /* to its client a result would mean "done" */
+    bool is_own;        /* no client waits for it */
+    bool is_learned;    /* lists were asked for on its behalf */
     uint64_t exchange;
     struct batch *batch;
     struct hx_buf id_key;
@@ -309,6 +318,8 @@ void request_replace(struct request *request, struct hx_buf *line);
 void request_answered(struct ticket *ticket, struct hx_buf *line, uint64_t tag);
 /* Its answer will not come. */
 void ticket_lost(struct ticket *ticket);
+/* The same, and the message went nowhere. */
+void ticket_unread(struct ticket *ticket);
 /* The leg gave no answer, and there will be none. */
 void ticket_settled(struct ticket *ticket);
 
@@ -323,6 +334,8 @@ void reply_error(struct request *request, int64_t code, struct hx_span text, str
 void reply_result(struct request *request, struct hx_span result);
 void reply_invalid(struct merge *merge, struct batch *batch, const struct hx_rpc_msg *msg);
 void reply_fault(struct merge *merge, struct hx_span id, int64_t code, const char *text);
+/* Words of a call of which nobody here knows what came: as the engine says it. */
+void reply_unknown(struct request *request, struct hx_span text);
 /* Takes the line. */
 void reply_aside(struct merge *merge, struct hx_buf *line, uint64_t exchange, uint64_t tag);
 void reply_notice(struct merge *merge, const char *method);

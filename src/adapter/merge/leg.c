@@ -198,8 +198,10 @@ static void op_settle(struct hx_downstream *downstream, uint64_t exchange,
     struct leg *leg = leg_of(downstream);
     struct ticket *ticket = ticket_find(leg->merge, exchange);
 
-    (void)settling; /* a RESUME knows of itself that it is one */
-    if (ticket != NULL && ticket->leg == leg)
+    /* A RESUME knows of itself that it is one. */
+    if (ticket != NULL && ticket->leg == leg && settling == HX_SETTLING_UNREAD)
+        ticket_unread(ticket);
+    else if (ticket != NULL && ticket->leg == leg)
         ticket_settled(ticket);
     merge_rest(leg->merge);
 }

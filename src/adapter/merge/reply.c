@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "wire/rewrite.h"
+#include "json/text.h"
 
 enum { RECEIPTS_MAX = 1024 };
 
@@ -246,6 +247,32 @@ void reply_result(struct request *request, struct hx_span result)
     if (hx_rewrite_build_result(&line, hx_buf_span(&request->raw_id), result) < 0)
         hx_buf_reset(&line);
     reply_line(request, &line, NULL, 0);
+}
+
+void reply_unknown(struct request *request, struct hx_span text)
+{
+    static const struct hx_span envelope =
+        HX_SPAN_INIT("{\"code\":\"OUTCOME_UNKNOWN\",\"replayed\":false,\"joined\":false,"
+                     "\"new_key_allowed\":false}");
+    struct hx_buf result;
+
+    hx_buf_init(&result, 4096);
+    if (request->has_param_key) {
+        (void)hx_buf_printf(
+            &result,
+            "{\"code\":\"OUTCOME_UNKNOWN\",\"type\":\"idempotency_outcome_unknown\","
+            "\"retry_safe\":true,\"dev.hapax/operation\":%.*s}",
+            HX_SPAN_FMT(envelope));
+        reply_error(request, HX_RPC_INTERNAL_ERROR, text, hx_buf_span(&result));
+    } else {
+        (void)hx_buf_append_cstr(&result, "{\"content\":[{\"type\":\"text\",\"text\":");
+        hx_json_text_quote(&result, text);
+        (void)hx_buf_printf(&result,
+                            "}],\"isError\":true,\"_meta\":{\"dev.hapax/operation\":%.*s}}",
+                            HX_SPAN_FMT(envelope));
+        reply_result(request, hx_buf_span(&result));
+    }
+    hx_buf_fini(&result);
 }
 
 static void send_fault(struct merge *merge, struct hx_buf *line)

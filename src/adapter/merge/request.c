@@ -162,7 +162,7 @@ void request_send(struct request *request, struct leg *leg)
     struct hx_peer_event *event = leg_tell(leg, HX_PEER_MESSAGE);
 
     if (event == NULL) {
-        ticket_lost(ticket);
+        ticket_unread(ticket);
         return;
     }
     event->exchange = ticket->number;
@@ -310,21 +310,41 @@ void request_answered(struct ticket *ticket, struct hx_buf *line, uint64_t tag)
     }
 }
 
-static void one_lost(struct request *request, const struct leg *leg)
+/* The leg owes an answer that will not come. Only of what never went to its server, or harms nobody
+ * twice, may be said that it is safe to ask again. */
+static void one_lost(struct request *request, const struct leg *leg, bool was_read)
 {
+    enum request_risk risk = was_read ? request->risk : RISK_NONE;
     struct hx_buf text;
 
-    hx_buf_init(&text, 512);
-    (void)hx_buf_printf(&text,
-                        "The session with the server \"%.*s\" is over; if this request was sent to "
-                        "it, what it asked may have happened.",
+    hx_buf_init(&text, 1024);
+    (void)hx_buf_printf(&text, "The session with the server \"%.*s\" is over",
                         HX_SPAN_FMT(leg->name));
-    reply_error(request, MERGE_UNAVAILABLE, hx_buf_span(&text),
-                HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":false}"));
+    if (risk == RISK_CALL)
+        (void)hx_buf_append_cstr(
+            &text, ", and this call may have been sent to it: it may or may not have happened. Do "
+                   "not call again under a new key and do not report it as failed. Repeat exactly "
+                   "the same call in a new session, with the same key if you sent one, to learn "
+                   "what came of it.");
+    else if (risk == RISK_UNKNOWN)
+        (void)hx_buf_append_cstr(&text, ", and this request may have been sent to it: what it asks "
+                                        "may have happened.");
+    else
+        (void)hx_buf_printf(&text, "; %s in a new session.",
+                            was_read ? "this request may be repeated"
+                                     : "nothing was sent. Repeat the request");
+    if (risk == RISK_CALL)
+        reply_unknown(request, hx_buf_span(&text));
+    else if (risk == RISK_UNKNOWN)
+        reply_error(request, HX_RPC_INTERNAL_ERROR, hx_buf_span(&text),
+                    HX_SPAN_LIT("{\"code\":\"OUTCOME_UNKNOWN\",\"retry_safe\":false}"));
+    else
+        reply_error(request, MERGE_UNAVAILABLE, hx_buf_span(&text),
+                    HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
     hx_buf_fini(&text);
 }
 
-void ticket_lost(struct ticket *ticket)
+static void ticket_ended(struct ticket *ticket, bool was_read)
 {
     struct request *request = ticket->request;
     const struct leg *leg = ticket->leg;
@@ -344,7 +364,7 @@ void ticket_lost(struct ticket *ticket)
     }
     ticket_free(ticket);
     if (request->kind == REQUEST_ONE)
-        one_lost(request, leg);
+        one_lost(request, leg, was_read);
     else if (request->kind == REQUEST_TRY)
         request_try_next(request);
     else if (!hx_list_is_empty(&request->tickets))
@@ -353,6 +373,16 @@ void ticket_lost(struct ticket *ticket)
         all_finish(request);
     else
         resume_unknown(request);
+}
+
+void ticket_lost(struct ticket *ticket)
+{
+    ticket_ended(ticket, true);
+}
+
+void ticket_unread(struct ticket *ticket)
+{
+    ticket_ended(ticket, false);
 }
 
 void ticket_settled(struct ticket *ticket)

@@ -285,9 +285,10 @@ static void by_other_method(struct request *request, const struct hx_rpc_msg *ms
         by_uri(request, hx_json_member(tape, msg->params_token, HX_SPAN_LIT("uri")), URI_SUBSCRIBE);
     else if (hx_span_eq_cstr(msg->method, "completion/complete"))
         complete(request, msg);
-    else if (merge->leg_count == 1)
+    else if (merge->leg_count == 1) {
+        request->risk = RISK_UNKNOWN;
         route_to(request, &merge->legs[0]);
-    else
+    } else
         refuse(request, MERGE_NO_METHOD,
                "This method is none of those that can be told to one of several servers; use the "
                "server's own endpoint.");
@@ -328,6 +329,9 @@ void route_request(struct request *request, const struct hx_rpc_msg *msg)
         list(request, msg, LIST_TOOLS);
         return;
     case HX_MCP_TOOLS_CALL:
+        request->risk = RISK_CALL;
+        request->has_param_key =
+            hx_json_member(tape, msg->params_token, HX_SPAN_LIT("idempotencyKey")) != HX_JSON_NONE;
         by_name(request, LIST_TOOLS, hx_json_member(tape, msg->params_token, HX_SPAN_LIT("name")));
         return;
     case HX_MCP_SET_LEVEL:

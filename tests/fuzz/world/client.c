@@ -386,7 +386,11 @@ static void settle(struct hx_downstream *downstream, uint64_t number, enum hx_se
     if (exchange->state != WORLD_EXCHANGE_OPEN)
         world_fail(door->world, "an exchange is settled after its end");
     exchange->state = WORLD_EXCHANGE_ENDED;
-    (void)settling;
+    if (settling == HX_SETTLING_UNREAD) {
+        if (!door->is_closed)
+            world_fail(door->world, "a message is left unread in a session that has not ended");
+        return;
+    }
     hx_list_for_each (at, &door->requests) {
         struct world_request *request = hx_container_of(at, struct world_request, node);
         bool is_owed = request->exchange == number && request->answers == 0;
