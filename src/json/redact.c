@@ -5,6 +5,7 @@
 
 #include "base/fault.h"
 #include "json/reader.h"
+#include "json/redact_names.h"
 #include "json/scan.h"
 #include "json/text.h"
 
@@ -12,111 +13,17 @@
  * on purpose. */
 enum { LEVELS_MAX = 4 };
 
+#define NO_OBJECT UINT32_MAX
 #define QUOTED "\"" HX_REDACTED "\""
 
-/* ---- names ---- */
-
-static bool is_separator(char byte)
-{
-    return byte == '_' || byte == '-';
-}
-
-static char fold(char byte)
-{
-    return byte >= 'A' && byte <= 'Z' ? (char)(byte | 0x20) : byte;
-}
-
-static bool is_alnum(char byte)
-{
-    return (fold(byte) >= 'a' && fold(byte) <= 'z') || (byte >= '0' && byte <= '9') ||
-           (unsigned char)byte >= 0x80;
-}
-
-/* Where `name` begins at the end of `text`; text.len = it does not stand there. */
-static size_t begin_of_name(struct hx_span text, struct hx_span name)
-{
-    size_t at = text.len, of = name.len;
-    for (;;) {
-        while (of > 0 && is_separator(name.ptr[of - 1]))
-            of--;
-        if (of == 0)
-            return at;
-        while (at > 0 && is_separator(text.ptr[at - 1]))
-            at--;
-        if (at == 0 || fold(text.ptr[at - 1]) != fold(name.ptr[of - 1]))
-            return text.len;
-        at--;
-        of--;
-    }
-}
-
-bool hx_redact_name_eq(struct hx_span a, struct hx_span b)
-{
-    size_t begin = begin_of_name(a, b);
-    if (begin == a.len)
-        return false;
-    while (begin > 0 && is_separator(a.ptr[begin - 1]))
-        begin--;
-    return begin == 0;
-}
-
-bool hx_redact_name_is_good(struct hx_span name)
-{
-    bool has_any = false;
-    for (size_t i = 0; i < name.len; i++) {
-        unsigned char byte = (unsigned char)name.ptr[i];
-        if (byte < 0x20 || byte == 0x7f || strchr("*?\"\\,", byte) != NULL)
-            return false;
-        has_any = has_any || is_alnum(name.ptr[i]);
-    }
-    return has_any && name.ptr[0] != '/' && name.len <= HX_REDACT_NAME_MAX;
-}
-
-/* `content` is what stands between the quotes. */
-static bool is_named(const struct hx_redact_names *names, struct hx_span content)
-{
-    char decoded[4 * HX_REDACT_NAME_MAX + 4];
-    struct hx_span said = content;
-    if (memchr(content.ptr, '\\', content.len) != NULL) {
-        struct hx_json_chars chars = hx_json_chars(content);
-        size_t len = 0;
-        for (int32_t code = hx_json_chars_next(&chars); code >= 0;
-             code = hx_json_chars_next(&chars)) {
-            if (len > sizeof(decoded) - 4)
-                return false;
-            len += hx_json_utf8_encode(code, decoded + len);
-        }
-        said = hx_span(decoded, len);
-    }
-    for (size_t i = 0; i < names->count; i++)
-        if (hx_redact_name_eq(said, names->items[i]))
-            return true;
-    return false;
-}
-
-/* "password: x", "--password=x", and what is cut off of JSON. A word that only ends like a name is
- * another word. */
-static bool is_mentioned(const struct hx_redact_names *names, struct hx_span text)
-{
-    for (size_t sign = 0; sign < text.len; sign++) {
-        if (text.ptr[sign] != ':' && text.ptr[sign] != '=')
-            continue;
-        size_t end = sign;
-        while (end > 0 && strchr(" \t\"'\\", text.ptr[end - 1]) != NULL && text.ptr[end - 1] != 0)
-            end--;
-        struct hx_span before = hx_span(text.ptr, end);
-        for (size_t i = 0; i < names->count; i++) {
-            size_t begin = begin_of_name(before, names->items[i]);
-            bool is_whole =
-                begin == 0 || !(is_alnum(text.ptr[begin - 1]) || text.ptr[begin - 1] == '_');
-            if (begin < end && is_whole)
-                return true;
-        }
-    }
-    return false;
-}
-
 /* ---- a text that the reader has accepted ---- */
+
+/* The containers around a place. Objects are numbered in the order in which they begin. */
+struct place {
+    uint32_t inside[HX_JSON_DEPTH_LIMIT]; /* the object's number; NO_OBJECT: an array */
+    size_t depth;
+    uint32_t objects; /* that have begun */
+};
 
 struct walk {
     const struct hx_redact_names *names;
@@ -125,6 +32,8 @@ struct walk {
     size_t done; /* bytes of `text` that are in `out`, or replaced there */
     bool is_changed;
     int level;
+    struct place place;
+    struct hx_buf pairs; /* a bit per object: one of its members says a name of ours */
 };
 
 static int redact_text(const struct hx_redact_names *names, struct hx_span text, int level,
@@ -151,7 +60,8 @@ static size_t string_end(struct hx_span text, size_t at)
     }
 }
 
-static size_t value_end(struct hx_span text, size_t at)
+/* `objects` counts those that begin in it. */
+static size_t value_end(struct hx_span text, size_t at, uint32_t *objects)
 {
     size_t depth = 0;
     do {
@@ -159,6 +69,7 @@ static size_t value_end(struct hx_span text, size_t at)
         if (byte == '"') {
             at = string_end(text, at);
         } else if (byte == '{' || byte == '[') {
+            *objects += byte == '{';
             depth++;
             at++;
         } else if (byte == '}' || byte == ']') {
@@ -216,8 +127,9 @@ static int walk_string(struct walk *walk, size_t begin, size_t end)
     struct hx_span content = hx_span(walk->text.ptr + begin + 1, end - begin - 2);
     struct hx_buf said, shown;
     if (memchr(content.ptr, '\\', content.len) == NULL) /* no quotes in it, so no member either */
-        return is_mentioned(walk->names, content) ? replace(walk, begin, end, HX_SPAN_LIT(QUOTED))
-                                                  : 0;
+        return hx_redact_is_mentioned(walk->names, content)
+                   ? replace(walk, begin, end, HX_SPAN_LIT(QUOTED))
+                   : 0;
     hx_buf_init(&said, SIZE_MAX / 2);
     hx_buf_init(&shown, SIZE_MAX / 2);
     int rc = decode(content, &said);
@@ -230,30 +142,124 @@ static int walk_string(struct walk *walk, size_t begin, size_t end)
     return rc < 0 ? HX_TRACE(rc) : 0; /* HX_REDACT_UNTOUCHED */
 }
 
-static int walk_all(struct walk *walk)
+/* The one of a value that a name goes with is named before its object is walked, since it may stand
+ * in front of that name. */
+static int mark_pair(struct hx_buf *pairs, uint32_t object)
+{
+    while (pairs->len <= object / 8) {
+        int rc = hx_buf_append_char(pairs, 0);
+        if (rc < 0)
+            return HX_TRACE(rc);
+    }
+    pairs->data[object / 8] = (char)(pairs->data[object / 8] | 1 << object % 8);
+    return 0;
+}
+
+static bool is_pair(const struct walk *walk)
+{
+    uint32_t object = walk->place.inside[walk->place.depth - 1];
+    return walk->pairs.len > object / 8 && (walk->pairs.data[object / 8] >> object % 8 & 1) != 0;
+}
+
+/* Past one byte that is no quote. */
+static void step(struct place *place, char byte)
+{
+    if (byte == '{' || byte == '[') {
+        hx_assert(place->depth < HX_JSON_DEPTH_LIMIT);
+        place->inside[place->depth++] = byte == '{' ? place->objects++ : NO_OBJECT;
+    } else if (byte == '}' || byte == ']') {
+        place->depth--;
+    }
+}
+
+/* Is the string that ends at `end` a name? Then `ret_value` is where its value begins. */
+static bool is_name(struct hx_span text, size_t end, size_t *ret_value)
+{
+    size_t colon = skip_space(text, end);
+    if (colon == text.len || text.ptr[colon] != ':')
+        return false;
+    *ret_value = skip_space(text, colon + 1);
+    return true;
+}
+
+/* What lists of settings, headers or variables are made of: {"name":"password","value":"x"}. */
+static int find_pairs(struct walk *walk)
 {
     const struct hx_span text = walk->text;
+    struct place place = {.depth = 0};
     int rc = 0;
-    for (size_t at = 0; rc == 0 && at < text.len;) {
+    for (size_t at = 0, value; rc == 0 && at < text.len;) {
         if (text.ptr[at] != '"') {
-            at++;
+            step(&place, text.ptr[at++]);
             continue;
         }
         size_t end = string_end(text, at);
-        size_t colon = skip_space(text, end);
-        if (colon == text.len || text.ptr[colon] != ':') {
-            rc = walk_string(walk, at, end);
+        struct hx_span name = hx_span(text.ptr + at + 1, end - at - 2);
+        at = end;
+        if (!is_name(text, end, &value) || text.ptr[value] != '"' ||
+            !hx_redact_is_named(&hx_redact_namers, name))
+            continue;
+        at = string_end(text, value);
+        if (hx_redact_is_named(walk->names, hx_span(text.ptr + value + 1, at - value - 2)))
+            rc = mark_pair(&walk->pairs, place.inside[place.depth - 1]);
+    }
+    return rc < 0 ? HX_TRACE(rc) : 0;
+}
+
+/* Returns what is behind the value. */
+static int take_out(struct walk *walk, size_t begin, size_t *ret_end)
+{
+    size_t end = value_end(walk->text, begin, &walk->place.objects);
+    *ret_end = end;
+    if (hx_span_eq_cstr(hx_span(walk->text.ptr + begin, end - begin), QUOTED))
+        return 0;
+    int rc = replace(walk, begin, end, HX_SPAN_LIT(QUOTED));
+    return rc < 0 ? HX_TRACE(rc) : 0;
+}
+
+/* ["--password","x"]: what follows such an element is its value, which may look like one too. */
+static int walk_element(struct walk *walk, size_t begin, size_t *ret_end)
+{
+    const struct hx_span text = walk->text;
+    size_t end = *ret_end;
+    bool is_option = true;
+    int rc = walk_string(walk, begin, end);
+    while (rc == 0 && is_option) {
+        size_t comma = skip_space(text, end);
+        struct hx_span content = hx_span(text.ptr + begin + 1, end - begin - 2);
+        is_option = text.ptr[begin] == '"' && hx_redact_is_option(walk->names, content) &&
+                    comma < text.len && text.ptr[comma] == ',';
+        if (!is_option)
+            break;
+        begin = skip_space(text, comma + 1);
+        rc = take_out(walk, begin, &end);
+    }
+    *ret_end = end;
+    return rc < 0 ? HX_TRACE(rc) : 0;
+}
+
+static int walk_all(struct walk *walk)
+{
+    const struct hx_span text = walk->text;
+    struct place *place = &walk->place;
+    int rc = 0;
+    for (size_t at = 0, value; rc == 0 && at < text.len;) {
+        if (text.ptr[at] != '"') {
+            step(place, text.ptr[at++]);
+            continue;
+        }
+        size_t end = string_end(text, at);
+        struct hx_span name = hx_span(text.ptr + at + 1, end - at - 2);
+        if (!is_name(text, end, &value)) {
+            bool is_element = place->depth > 0 && place->inside[place->depth - 1] == NO_OBJECT;
+            rc = is_element ? walk_element(walk, at, &end) : walk_string(walk, at, end);
             at = end;
             continue;
         }
-        struct hx_span name = hx_span(text.ptr + at + 1, end - at - 2);
-        at = skip_space(text, colon + 1);
-        if (!is_named(walk->names, name))
-            continue;
-        end = value_end(text, at);
-        if (!hx_span_eq_cstr(hx_span(text.ptr + at, end - at), QUOTED))
-            rc = replace(walk, at, end, HX_SPAN_LIT(QUOTED));
-        at = end;
+        at = value;
+        if (hx_redact_is_named(walk->names, name) ||
+            (is_pair(walk) && hx_redact_is_named(&hx_redact_valuers, name)))
+            rc = take_out(walk, value, &at);
     }
     return rc < 0 ? HX_TRACE(rc) : 0;
 }
@@ -265,7 +271,11 @@ static int redact_json(const struct hx_redact_names *names, struct hx_span text,
                        struct hx_buf *out)
 {
     struct walk walk = {.names = names, .text = text, .out = out, .level = level};
-    int rc = walk_all(&walk);
+    hx_buf_init(&walk.pairs, SIZE_MAX / 2);
+    int rc = find_pairs(&walk);
+    if (rc == 0)
+        rc = walk_all(&walk);
+    hx_buf_fini(&walk.pairs);
     if (rc < 0)
         return HX_TRACE(rc);
     if (!walk.is_changed)
@@ -310,7 +320,7 @@ static int redact_text(const struct hx_redact_names *names, struct hx_span text,
         if (rc != HX_JSON_BAD_SYNTAX && rc != HX_JSON_BAD_UTF8)
             return redact_all(out);
     }
-    return is_mentioned(names, text) ? redact_all(out) : HX_REDACT_UNTOUCHED;
+    return hx_redact_is_mentioned(names, text) ? redact_all(out) : HX_REDACT_UNTOUCHED;
 }
 
 int hx_redact(const struct hx_redact_names *names, struct hx_span text, struct hx_buf *out)

@@ -3,14 +3,17 @@
  * Takes the values of named members out of a text before somebody is shown it.
  *
  * A name means members at any depth, whatever their case and whether their words are joined by `_`,
- * by `-` or by nothing: api_key is also apiKey and API-KEY. Their values become the string
- * "[redacted]", whatever they were. All other bytes stay as they are.
+ * by `-`, by a space or by nothing: api_key is also apiKey and API-KEY. Their values become the
+ * string "[redacted]", whatever they were; so does the value that an object gives to a name
+ * ({"name":"password","value":"x"}), and what follows an option in a list (["--password","x"]). All
+ * other bytes stay as they are.
  *
  * Tools put JSON into strings (the text of a result says what its structuredContent says), so a
  * string that holds JSON is looked into too; when something is taken out of it, its escapes may be
  * spelled otherwise. Other text has no members: it is taken out as a whole when a name stands in it
- * before a colon or an equals sign. So is JSON that is nested deeper than we read. What running
- * text says in another way is not found.
+ * before a colon or an equals sign, or as an option ("--password x"). So is JSON that is nested
+ * deeper than we read. What running text says in another way is not found. All of it takes time
+ * that grows with the text as one.
  *
  * Only copies are changed, never what is sent, stored or compared.
  */

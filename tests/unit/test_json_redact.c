@@ -65,14 +65,85 @@ static void names_in_odd_spellings(void **state)
         {"{\"apiKey\":1,\"API-KEY\":2,\"api_key\":3,\"_apikey_\":4}",
          "{\"apiKey\":\"[redacted]\",\"API-KEY\":\"[redacted]\",\"api_key\":\"[redacted]\","
          "\"_apikey_\":\"[redacted]\"}"},
+        {"{\"api key\":1,\" Api  Key \":2,\"api\\u0020key\":3}",
+         "{\"api key\":\"[redacted]\",\" Api  Key \":\"[redacted]\","
+         "\"api\\u0020key\":\"[redacted]\"}"},
         {"{\"pass_word\":1}", "{\"pass_word\":\"[redacted]\"}"},
         /* Every one of several. */
         {"{\"password\":1,\"a\":2,\"password\":3}",
          "{\"password\":\"[redacted]\",\"a\":2,\"password\":\"[redacted]\"}"},
         /* Another name. */
-        {"{\"passwords\":1,\"user_password\":2,\"xpassword\":3,\"pass word\":4,\"\":5,\"_\":6}",
-         NULL},
+        {"{\"passwords\":1,\"user_password\":2,\"xpassword\":3,\"\":5,\"_\":6}", NULL},
         {"{\"passw\\u00f6rd\":1,\"pass\\ud800word\":2,\"pass\\u0000word\":3}", NULL},
+    };
+    CHECK(rows);
+}
+
+/* Lists of settings, headers, variables. */
+static void values_beside_their_names(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {
+        {"{\"name\":\"password\",\"value\":\"x\"}",
+         "{\"name\":\"password\",\"value\":\"[redacted]\"}"},
+        {"[{\"Key\":\"API "
+         "Key\",\"id\":1,\"Value\":[1,{\"a\":{}}],\"b\":2},{\"name\":\"a\",\"value\":3}]",
+         "[{\"Key\":\"API "
+         "Key\",\"id\":1,\"Value\":\"[redacted]\",\"b\":2},{\"name\":\"a\",\"value\":3}"
+         "]"},
+        /* The value may come first, and hold what is one of itself. */
+        {"{\"value\":{\"value\":1,\"name\":\"password\"},\"header\":\"p\\u0061ssword\"}",
+         "{\"value\":\"[redacted]\",\"header\":\"p\\u0061ssword\"}"},
+        {"{\"value\":{\"value\":1,\"name\":\"password\"},\"name\":\"a\"}",
+         "{\"value\":{\"value\":\"[redacted]\",\"name\":\"password\"},\"name\":\"a\"}"},
+        /* What is taken out is counted all the same. */
+        {"[{\"password\":[{},{\"name\":\"password\"}]},{\"value\":1},{\"name\":\"password\","
+         "\"value\":2}]",
+         "[{\"password\":\"[redacted]\"},{\"value\":1},{\"name\":\"password\",\"value\":\"["
+         "redacted]\"}]"},
+        {"[\"{\\\"name\\\":\\\"password\\\",\\\"value\\\":1}\"]",
+         "[\"{\\\"name\\\":\\\"password\\\",\\\"value\\\":\\\"[redacted]\\\"}\"]"},
+        {"{\"name\":\"password\",\"value\":\"[redacted]\"}", NULL},
+        {"{\"name\":\"password\",\"values\":[\"x\"]}",
+         "{\"name\":\"password\",\"values\":\"[redacted]\"}"},
+        /* Not of this object, or not this name. */
+        {"{\"a\":{\"name\":\"password\"},\"value\":1}", NULL},
+        {"[\"name\",\"password\",{\"value\":1}]", NULL},
+        {"{\"name\":\"passwords\",\"value\":1}", NULL},
+        {"{\"name\":[\"password\"],\"value\":1}", NULL},
+        /* In text that is no JSON. */
+        {"{\"name\":\"password\",\"value\":\"x", HX_REDACTED},
+        {"- name: api key\n  value: x", HX_REDACTED},
+        {"name: password", NULL},
+        {"name: a\nvalue: b", NULL},
+    };
+    CHECK(rows);
+}
+
+static void options_of_programs(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {
+        {"mysql --password hunter2", HX_REDACTED},
+        {"--api-key x", HX_REDACTED},
+        {"curl --api_key=x", HX_REDACTED},
+        {"java -password\thunter2", HX_REDACTED},
+        {"['--password', 'hunter2']", HX_REDACTED},
+        {"[\"--password\", \"hunt", HX_REDACTED},
+        {"it has an option --password", NULL},
+        {"a list - password - and more, user--password x, --passwords x", NULL},
+        {"[\"mysql\",\"--password\",\"hunter2\",\"db\"]",
+         "[\"mysql\",\"--password\",\"[redacted]\",\"db\"]"},
+        {"[\"--password\" , [1,{}],\"--API-Key\",{\"a\":1}]",
+         "[\"--password\" , \"[redacted]\",\"--API-Key\",\"[redacted]\"]"},
+        /* The value of one may look like another. */
+        {"[\"--password\",\"--password\",\"x\",\"y\"]",
+         "[\"--password\",\"[redacted]\",\"[redacted]\",\"y\"]"},
+        {"[\"--password\",\"[redacted]\"]", NULL},
+        {"[\"x\",\"--password\"]", NULL},
+        {"[\"password\",\"x\"]", NULL},
+        {"{\"a\":\"--password\",\"b\":\"x\"}", NULL},
+        {"{\"command\":\"mysql --password x\"}", "{\"command\":\"[redacted]\"}"},
     };
     CHECK(rows);
 }
@@ -278,6 +349,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_of_any_type_at_any_depth),
         cmocka_unit_test(names_in_odd_spellings),
+        cmocka_unit_test(values_beside_their_names),
+        cmocka_unit_test(options_of_programs),
         cmocka_unit_test(other_bytes_stay),
         cmocka_unit_test(json_within_strings),
         cmocka_unit_test(json_within_strings_has_an_end),
