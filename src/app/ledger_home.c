@@ -47,6 +47,13 @@ int hx_ledger_home_find(struct hx_ledger_home *home, const struct hx_settings *s
                    : rc;
 }
 
+static void warn(const char *command, const char *path)
+{
+    char text[1024];
+    if (hx_store_sqlite_warning(path, text, sizeof(text)))
+        fprintf(stderr, "hapax %s: warning: %s\n", command, text);
+}
+
 static void open_store(struct hx_ledger_home *home, const char *command, int64_t session_idle_ms)
 {
     struct hx_fault fault;
@@ -60,6 +67,7 @@ static void open_store(struct hx_ledger_home *home, const char *command, int64_t
         .keeps_outbox = home->keeps_outbox,
         .event_keep_ms = home->event_keep_ms,
     };
+    warn(command, home->path);
     home->has_ledger = hx_store_sqlite_open(&home->store_options, &home->store) == 0;
     /* What a call writes there could be shown by others, who would not know what to hide. */
     if (home->has_ledger && hx_redaction_keep(&home->redaction, home->path) < 0) {

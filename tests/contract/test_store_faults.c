@@ -5,6 +5,8 @@
  * lost, and the file verifies.
  */
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -441,6 +443,61 @@ static void places_that_cannot_be_written_are_named(void **state)
         assert_int_equal(seteuid(0), 0);
 }
 
+/* Others could put another ledger there, and every call would be new. */
+static void a_directory_that_others_may_write_is_refused(void **state)
+{
+    static const struct {
+        mode_t mode;
+        bool is_refused;
+    } rows[] = {{0777, true},  {0707, true},  {0722, true}, {01777, false},
+                {0755, false}, {0750, false}, {0700, false}};
+    bool is_root = geteuid() == 0;
+    if (is_root)
+        assert_int_equal(seteuid(65534), 0);
+    struct world *world = world_new(WORLD_SQLITE);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(chmod(world->directory, rows[i].mode), 0);
+        if (rows[i].is_refused) {
+            assert_refused(world, "put another ledger in the place of this one");
+            continue;
+        }
+        world_open(world, 0);
+        world_close(world, 0);
+    }
+    world_free(world);
+    if (is_root)
+        assert_int_equal(seteuid(0), 0);
+}
+
+/* umask 002, where each user has a group of his own name. */
+static void a_group_of_one_is_no_other(void **state)
+{
+    const struct passwd *user = getpwuid(geteuid());
+    const struct group *group = getgrgid(getegid());
+    struct world *world = world_new(WORLD_SQLITE);
+    assert_int_equal(chmod(world->directory, 0775), 0);
+    if (user != NULL && group != NULL && strcmp(user->pw_name, group->gr_name) == 0) {
+        world_open(world, 0);
+        world_close(world, 0);
+    }
+    /* Here the group is everybody's of that name, and only root may give a file to it. */
+    if (geteuid() == 0) {
+        char text[1024];
+        assert_false(hx_store_sqlite_warning(world->path, text, sizeof(text)));
+        assert_int_equal(chown(world->directory, 0, 100), 0);
+        assert_true(hx_store_sqlite_warning(world->path, text, sizeof(text)));
+        assert_non_null(strstr(text, "chmod go-w it"));
+        assert_int_equal(chown(world->directory, 65534, 100), 0);
+        assert_int_equal(chown(world->path, 65534, 100), 0);
+        assert_int_equal(seteuid(65534), 0);
+        assert_refused(world, "Other users may write the directory");
+        assert_int_equal(seteuid(0), 0);
+        world_open(world, 0); /* root is warned */
+        world_close(world, 0);
+    }
+    world_free(world);
+}
+
 static void a_directory_is_no_ledger(void **state)
 {
     struct world *world = world_new(WORLD_SQLITE);
@@ -465,11 +522,26 @@ static void files_are_private(void **state)
         assert_int_equal(info.st_mode & 077, 0);
     }
     world_close(world, 0);
-    chmod(world->path, 0644);
+    /* A copy that somebody made of all of it. */
+    char text[1024];
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        char path[256];
+        struct stat info;
+        snprintf(path, sizeof(path), "%s%s", world->path, suffixes[i]);
+        if (stat(path, &info) == 0)
+            assert_int_equal(chmod(path, S_ISDIR(info.st_mode) ? 0777 : 0666), 0);
+    }
+    assert_true(hx_store_sqlite_warning(world->path, text, sizeof(text)));
+    assert_non_null(strstr(text, "could read the ledger"));
     world_open(world, 0);
-    struct stat info;
-    stat(world->path, &info);
-    assert_int_equal(info.st_mode & 0777, 0600);
+    assert_false(hx_store_sqlite_warning(world->path, text, sizeof(text)));
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        char path[256];
+        struct stat info;
+        snprintf(path, sizeof(path), "%s%s", world->path, suffixes[i]);
+        assert_int_equal(stat(path, &info), 0);
+        assert_int_equal(info.st_mode & 077, 0);
+    }
     umask(old);
     world_free(world);
 }
@@ -567,6 +639,8 @@ int main(void)
         cmocka_unit_test(newer_formats_are_refused),
         cmocka_unit_test(corrupt_ledgers_are_named),
         cmocka_unit_test(places_that_cannot_be_written_are_named),
+        cmocka_unit_test(a_directory_that_others_may_write_is_refused),
+        cmocka_unit_test(a_group_of_one_is_no_other),
         cmocka_unit_test(a_directory_is_no_ledger),
         cmocka_unit_test(files_are_private),
         cmocka_unit_test(a_lock_that_is_held_is_named),

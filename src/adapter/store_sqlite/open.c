@@ -12,6 +12,7 @@
 
 #include "adapter/store_sqlite/ledger.h"
 #include "adapter/store_sqlite/outbox.h"
+#include "adapter/store_sqlite/private.h"
 #include "base/alloc.h"
 #include "base/crash.h"
 
@@ -42,6 +43,9 @@ static int make_places(struct hx_ledger *ledger, bool is_inspection)
         return HX_TRACE(rc);
     }
     rc = hx_filesystem_check(paths->directory, ledger->options->allow_any_filesystem);
+    /* Where a tool server keeps its own file is its business; and who only looks may. */
+    if (rc == 0 && !is_inspection && !ledger->options->is_guest_of_process)
+        rc = hx_directory_check_private(paths->directory);
     if (rc == 0)
         rc = hx_directory_make(paths->owners);
     if (rc == 0)
@@ -271,6 +275,8 @@ int hx_ledger_open(struct hx_ledger *ledger, const struct hx_store_sqlite_option
     if (rc != 0)
         return rc > 0 ? HX_E_STORE : HX_TRACE(rc);
     rc = hx_file_ensure_private(ledger->paths.ledger);
+    if (rc == 0)
+        rc = hx_paths_make_private(&ledger->paths);
     if (rc == 0)
         rc = hx_owners_open(&ledger->owners, ledger->paths.owners, owner);
     if (rc == 0)

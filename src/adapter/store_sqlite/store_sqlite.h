@@ -45,6 +45,10 @@ struct hx_store_sqlite_options {
 int hx_store_sqlite_open(const struct hx_store_sqlite_options *options,
                          struct hx_store **ret_store) HX_MUST_CHECK;
 
+/* Before it is opened: what a person should hear of the rights that others have or had. False:
+ * nothing. */
+bool hx_store_sqlite_warning(const char *path, char *ret_text, size_t size);
+
 /* Where locks of transports may be kept beside those of the owners. Valid until close. */
 const char *hx_store_sqlite_owners_directory(struct hx_store *store);
 
