@@ -34,7 +34,9 @@ const char *hx_ops_state_sentence(const struct hx_store_found *found)
         return record->outcome.is_error ? "it ran, and its answer says error"
                                         : "it happened; a repeat gets the stored answer";
     case HX_OP_FAILED:
-        return "proven: nothing happened, and nothing will";
+        return hx_record_is_persons_word(record)
+                   ? "a person decided: it did not happen, and will not"
+                   : "proven: nothing happened, and nothing will";
     case HX_OP_UNKNOWN:
         return record->is_superseded ? "what became of it is not known; it is being done again"
                                      : "it may have happened, and nobody knows";

@@ -209,4 +209,10 @@ struct hx_digest hx_record_twin(struct hx_hasher *hasher, const struct hx_record
  * says which one does not. For bytes read from a ledger; our own records are asserted to pass. */
 const char *hx_record_flaw(const struct hx_record *record);
 
+/* It ended by what a person said, which nothing may prove. */
+static inline bool hx_record_is_persons_word(const struct hx_record *record)
+{
+    return record->reason == HX_REASON_RESOLVED_BY_PERSON;
+}
+
 #endif

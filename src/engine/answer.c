@@ -105,7 +105,13 @@ static void add_command(struct hx_buf *out, const struct hx_call *call,
 static void write_sentence(struct hx_buf *out, const struct hx_call *call, enum hx_answer answer,
                            const struct hx_record *record, const char *detail)
 {
-    (void)hx_buf_append_cstr(out, rows[answer].sentence);
+    if (answer == HX_ANSWER_FAILED && record != NULL && hx_record_is_persons_word(record))
+        /* Nobody proved it: the person may have overridden the waiting time. */
+        (void)hx_buf_append_cstr(out, "A person decided that this call did not happen, and it will "
+                                      "not run any more. If the action is still wanted, make it a "
+                                      "new call, with a new key if you send keys.");
+    else
+        (void)hx_buf_append_cstr(out, rows[answer].sentence);
     if (detail != NULL)
         (void)hx_buf_printf(out, " %s", detail);
     /* A model that is only told "cancelled" asks again, and the person is asked again. */

@@ -78,8 +78,11 @@ static bool say_ended(const struct hx_verdict *verdict, struct hx_buf *ret_words
         (void)hx_buf_append_cstr(ret_words, "it is cancelled already");
         return true;
     case HX_ANSWER_FAILED:
-        (void)hx_buf_append_cstr(ret_words, "there is nothing to cancel: it is proven that nothing "
-                                            "happened, and nothing will");
+        (void)hx_buf_printf(ret_words, "there is nothing to cancel: %s, and nothing will",
+                            verdict->found != NULL &&
+                                    hx_record_is_persons_word(&verdict->found->record)
+                                ? "a person decided that it did not happen"
+                                : "it is proven that nothing happened");
         return true;
     case HX_ANSWER_KEY_EXPIRED:
         (void)hx_buf_append_cstr(ret_words,

@@ -286,6 +286,12 @@ def it_did_not(t, w):
     o.run("resolve", ident, "absent", "--force")
     result = client.result(client.call("charge", {"n": 1}, key="order-4711"))
     t.equal(code(result), "FAILED", f"the repeat: {result}")
+    words = result["content"][0]["text"]
+    t.true("proven" not in words and "A person decided" in words, f"nobody proved it: {words}")
+    out, _ = o.run("cancel", ident)
+    t.true("proven" not in out and "a person decided" in out, f"the words of a cancel: {out}")
+    out, _ = o.run("show", ident)
+    t.true("proven" not in out and "a person decided" in out, f"what is shown: {out}")
     t.equal(operation(result)["new_key_allowed"], True, "new_key_allowed")
     t.equal(len(t.effects()), 1, "effects")
     (note,) = [line["note"] for line in o.show(ident)["history"] if line["what"] == "note"]
