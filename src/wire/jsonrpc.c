@@ -2,6 +2,7 @@
 #include "wire/jsonrpc.h"
 
 #include "base/fault.h"
+#include "wire/skim.h"
 #include "json/scan.h"
 #include "json/text.h"
 
@@ -216,6 +217,36 @@ static bool is_blank(struct hx_span text)
     return true;
 }
 
+/* Encodings other than UTF-8 have letters whose second byte is a backslash; with one of those,
+ * where strings end is another question than ours. A quote is in no such letter. */
+static bool may_hide_quotes(struct hx_span text)
+{
+    for (size_t i = 1; i < text.len; i++) {
+        if (text.ptr[i] == '\\' && (unsigned char)text.ptr[i - 1] >= 0x80)
+            return true;
+    }
+    return false;
+}
+
+/* Whose call it was that cannot be read: what asks for something says so at its own top, once and
+ * in plain letters, and is nested properly around that. An answer gets no answer. */
+static int read_id_only(struct hx_span text, struct hx_arena *arena, struct hx_rpc_msg *msg)
+{
+    struct hx_skim skim;
+    if (msg->fault == HX_RPC_BAD_UTF8 && may_hide_quotes(text))
+        return 0;
+    hx_skim_begin(&skim);
+    hx_skim_add(&skim, text);
+    struct hx_skim_result seen = hx_skim_end(&skim);
+    if (!seen.is_object || !seen.has_id || !seen.has_method || seen.has_result || seen.has_error)
+        return 0;
+    struct hx_span raw = hx_arena_dup(arena, hx_skim_id(&skim));
+    if (hx_span_is_absent(raw))
+        return HX_RAISE(HX_E_NOMEM, "no memory for an id");
+    msg->id = hx_rpc_id_parse(raw);
+    return 0;
+}
+
 int hx_rpc_read(struct hx_json_tape *tape, struct hx_span text, const struct hx_json_limits *limits,
                 struct hx_arena *arena, struct hx_rpc_msg *ret_msg)
 {
@@ -246,7 +277,9 @@ int hx_rpc_read(struct hx_json_tape *tape, struct hx_span text, const struct hx_
         invalid(ret_msg, HX_RPC_PARSE_ERROR);
     else
         invalid(ret_msg, HX_RPC_OVER_LIMIT);
-    return 0;
+    bool is_json_but_for_that =
+        ret_msg->fault == HX_RPC_BAD_UTF8 || ret_msg->fault == HX_RPC_OVER_LIMIT;
+    return is_json_but_for_that ? HX_TRACE(read_id_only(text, arena, ret_msg)) : 0;
 }
 
 int hx_rpc_fault_code(enum hx_rpc_fault fault)

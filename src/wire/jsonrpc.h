@@ -97,7 +97,7 @@ struct hx_rpc_msg {
 /*
  * Reads `text` onto `tape` and classifies it. What is wrong with the text is in *ret_msg, never in
  * the return: 0 or HX_E_NOMEM. Of `limits`, depth_max, tokens_max and text_max count. Slices borrow
- * `text`, a method with escapes borrows `arena`.
+ * `text`; a method with escapes, and the id of what could not be read, borrow `arena`.
  */
 int hx_rpc_read(struct hx_json_tape *tape, struct hx_span text, const struct hx_json_limits *limits,
                 struct hx_arena *arena, struct hx_rpc_msg *ret_msg) HX_MUST_CHECK;

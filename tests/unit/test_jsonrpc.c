@@ -65,7 +65,7 @@ static void every_fault_has_its_name(void **state)
         {"Server started", HX_RPC_PARSE_ERROR, NULL},
         {HEAD "\"id\":1", HX_RPC_PARSE_ERROR, NULL},
         {"{not json", HX_RPC_PARSE_ERROR, NULL},
-        {HEAD "\"id\":1,\"method\":\"\xc7\xd1\"}", HX_RPC_BAD_UTF8, NULL},
+        {HEAD "\"id\":1,\"method\":\"\xc7\xd1\"}", HX_RPC_BAD_UTF8, "1"},
         {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", HX_RPC_OVER_LIMIT,
          NULL},
         {"3", HX_RPC_NOT_MESSAGE, NULL},
@@ -259,12 +259,60 @@ static void spelling_does_not_part_ids(void **state)
     assert_true(hx_rpc_id_eq(&zero, &minus));
 }
 
+/* So that its caller need not wait for ever. In doubt, and of an answer, there is none. */
+static void a_request_that_cannot_be_read_keeps_its_id(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *id; /* NULL: none */
+    } rows[] = {
+        {HEAD "\"id\":7,\"method\":\"x\",\"params\":{\"a\":\"caf\xe9\"}}", "7"},
+        {"{\"params\":{\"a\":[\"\xff\xfe\"]},\"method\":\"x\",\"id\":\"a\\u0062\"}",
+         "\"a\\u0062\""},
+        {HEAD "\"id\":7,\"method\":\"x\xc3\"}", "7"},
+        {HEAD "\"id\":\"a\xff\",\"method\":\"x\"}", NULL},
+        {HEAD "\"id\":7,\"method\":\"x\",\"id\":8,\"params\":\"\xff\"}", NULL},
+        {HEAD "\"id\":7,\"method\":\"x\",\"\\u0069d\":8,\"params\":\"\xff\"}", NULL},
+        {HEAD "\"id\":1.5,\"method\":\"x\",\"params\":\"\xff\"}", NULL},
+        {HEAD "\"id\":null,\"method\":\"x\",\"params\":\"\xff\"}", NULL},
+        {HEAD "\"method\":\"x\",\"params\":{\"id\":7,\"a\":\"\xff\"}}", NULL},
+        {HEAD "\"id\":7,\"result\":\"\xff\"}", NULL},
+        {HEAD "\"id\":7,\"error\":\"\xff\"}", NULL},
+        {HEAD "\"id\":7,\"method\":\"x\",\"result\":\"\xff\"}", NULL},
+        {HEAD "\"id\":7,\"method\":\"x\",\"params\":\"\xff", NULL},
+        {HEAD "\"id\":7,\"method\":\"x\",\"params\":\"\xff\"}}", NULL},
+        {"[" HEAD "\"id\":7,\"method\":\"x\",\"params\":\"\xff\"}]", NULL},
+        /* In Shift JIS that backslash is the half of a letter, and the string ends. */
+        {HEAD "\"method\":\"x\",\"a\":\"\x95\\\",\"id\":7,\"b\":\"\",\"c\":\"\"}", NULL},
+        /* Not JSON at all. */
+        {HEAD "\"id\":7,\"method\":\"x\",\"params\":{a:1}}", NULL},
+        /* Read as far as it may be, and no further. */
+        {HEAD "\"id\":7,\"method\":\"x\",\"params\":[[[[[[[[[]]]]]]]]]}", "7"},
+    };
+    struct hx_json_limits low = limits;
+    low.depth_max = 8;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct hx_rpc_msg msg;
+        assert_int_equal(hx_rpc_read(&tape, hx_span_cstr(rows[i].text), &low, &arena, &msg), 0);
+        if (msg.kind != HX_RPC_INVALID || (msg.id.type != HX_RPC_ID_NONE &&
+                                           msg.id.type != HX_RPC_ID_NULL) != (rows[i].id != NULL))
+            fail_msg("row %zu: fault %d, id %.*s", i, msg.fault, HX_SPAN_FMT(msg.id.raw));
+        if (rows[i].id != NULL)
+            assert_true(hx_span_eq_cstr(msg.id.raw, rows[i].id));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_are_told_apart),        cmocka_unit_test(every_fault_has_its_name),
-        cmocka_unit_test(batches_come_apart),          cmocka_unit_test(large_results_cost_little),
-        cmocka_unit_test(endless_batches_are_refused), cmocka_unit_test(ids_keep_type_and_value),
+        cmocka_unit_test(kinds_are_told_apart),
+        cmocka_unit_test(every_fault_has_its_name),
+        cmocka_unit_test(a_request_that_cannot_be_read_keeps_its_id),
+        cmocka_unit_test(batches_come_apart),
+        cmocka_unit_test(large_results_cost_little),
+        cmocka_unit_test(endless_batches_are_refused),
+        cmocka_unit_test(ids_keep_type_and_value),
         cmocka_unit_test(spelling_does_not_part_ids),
     };
     hx_json_tape_init(&tape);

@@ -136,12 +136,7 @@ def refused(t, w):
         b'{"jsonrpc":"2.0","id":810,"method":"tools/call","params":{"name":"charge","arguments":{"a":"\xc3("}}}',
         odd=True,
     )
-    client.wait_message(
-        lambda one: one.get("error")
-        and one.json["error"]["code"] in (-32700, -32600, -32602)
-        and one.get("id") in (None, 810),
-        "an error for invalid UTF-8",
-    )
+    t.equal(client.error(810)["code"], -32700, "an error for invalid UTF-8, to its caller")
     client.result(client.request("ping", ident=820))
     t.equal(t.effects(), [], "effects")
 

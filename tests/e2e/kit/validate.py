@@ -112,10 +112,11 @@ class Connection:
 
     def note_request(self, record):
         """Of a line broken on purpose only this counts: that its request, if it is one, may be
-        answered.
+        answered. One that is not UTF-8 stands there by its bytes.
         """
         try:
-            message = json.loads(record["line"])
+            text = record["line"] if "line" in record else bytes.fromhex(record["hex"]).decode("latin-1")
+            message = json.loads(text)
         except (KeyError, ValueError):
             return
         for one in message if isinstance(message, list) else [message]:
