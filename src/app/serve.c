@@ -17,7 +17,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 
-enum { IDLE_LOOK_MS = 15 * 1000, DRAIN_MS = 30 * 1000, RENEW_LOOK_MS = 200 };
+enum { TRIM_MS = 15 * 1000, DRAIN_MS = 30 * 1000, RENEW_LOOK_MS = 200 };
 
 /* What holds for all of them must hold for the most demanding one. */
 static size_t message_max(const struct hx_config *config)
@@ -175,10 +175,15 @@ static void on_hup(void *arg, int number)
 static void on_idle_look(void *arg)
 {
     struct serve *serve = arg;
-    serve_end_idle_sessions(serve);
-    /* What sessions and their connections gave back lies between what others keep. */
+    hx_loop_timer_set(serve->idle_timer, serve_end_idle_sessions(serve));
+}
+
+/* What sessions and their connections gave back lies between what others keep. */
+static void on_trim_due(void *arg)
+{
+    struct serve *serve = arg;
     hx_memory_trim();
-    hx_loop_timer_set(serve->idle_timer, IDLE_LOOK_MS);
+    hx_loop_timer_set(serve->trim_timer, TRIM_MS);
 }
 
 /* When the last answer is out, what is left in hand is finished without anybody. */
@@ -228,6 +233,7 @@ static void release(struct serve *serve)
     hx_loop_signal_free(serve->int_watch);
     hx_loop_signal_free(serve->hup_watch);
     hx_loop_timer_free(serve->idle_timer);
+    hx_loop_timer_free(serve->trim_timer);
     hx_loop_timer_free(serve->drain_timer);
     hx_loop_timer_free(serve->renew_timer);
     hx_ledger_home_close(&serve->home);
@@ -246,7 +252,9 @@ static void watch_signals(struct serve *serve)
     serve->idle_timer = hx_loop_timer_new(serve->loop, on_idle_look, serve);
     serve->drain_timer = hx_loop_timer_new(serve->loop, on_drain_due, serve);
     serve->renew_timer = hx_loop_timer_new(serve->loop, on_renew_look, serve);
-    hx_loop_timer_set(serve->idle_timer, IDLE_LOOK_MS);
+    serve->trim_timer = hx_loop_timer_new(serve->loop, on_trim_due, serve);
+    on_idle_look(serve);
+    hx_loop_timer_set(serve->trim_timer, TRIM_MS);
 }
 
 static int serve_until_done(struct serve *serve)

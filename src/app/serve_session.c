@@ -306,18 +306,24 @@ static void end_legs(const struct serve_session *session)
     }
 }
 
-void serve_end_idle_sessions(struct serve *serve)
+int64_t serve_end_idle_sessions(struct serve *serve)
 {
+    /* All of them are looked at, so not for each alone; and a busy one may rest at any time. */
+    const int64_t least_ms = 500, most_ms = 15 * 1000;
+    int64_t limit_ms = serve->config->limits.session_idle;
+    int64_t wait_ms = limit_ms < most_ms ? limit_ms : most_ms;
     struct hx_mono now = hx_loop_now(serve->loop);
     struct hx_map_node *node = NULL;
     while ((node = hx_map_next(&serve->sessions, node)) != NULL) {
         const struct serve_session *session = hx_container_of(node, struct serve_session, node);
         int64_t idle_ms = hx_mono_since_ms(now, hx_http_front_last_seen(session->downstream));
-        if (idle_ms < serve->config->limits.session_idle ||
-            hx_http_front_is_busy(session->downstream))
-            continue;
-        end_legs(session);
+        bool is_busy = hx_http_front_is_busy(session->downstream);
+        if (!is_busy && idle_ms >= limit_ms)
+            end_legs(session);
+        else if (!is_busy && limit_ms - idle_ms < wait_ms)
+            wait_ms = limit_ms - idle_ms;
     }
+    return wait_ms > least_ms ? wait_ms : least_ms;
 }
 
 static bool is_forbidden(const struct serve *serve, const struct serve_session *session)

@@ -90,6 +90,7 @@ struct serve {
     struct hx_loop_signal *int_watch;
     struct hx_loop_signal *hup_watch;
     struct hx_loop_timer *idle_timer; /* looks for sessions that nobody uses */
+    struct hx_loop_timer *trim_timer; /* gives memory back */
     struct hx_loop_timer *drain_timer;
     struct hx_loop_timer *renew_timer; /* looks for sessions that are in the way of a reload */
     const char **origins;              /* owned, as are hosts */
@@ -106,7 +107,8 @@ void serve_sessions_fini(struct serve *serve);
 bool serve_take_front(struct serve *serve);
 /* Of the gateway's options. */
 void serve_session_over(void *context, struct hx_downstream *downstream, bool is_ended);
-void serve_end_idle_sessions(struct serve *serve);
+/* Returns after how long to look again. */
+int64_t serve_end_idle_sessions(struct serve *serve);
 
 /* Ends sessions that may not be, and those that a newer configuration would begin otherwise, once
  * nobody waits for an answer on them: the ledger has them, and they begin anew with their next

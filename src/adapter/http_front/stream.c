@@ -34,6 +34,9 @@ struct stream *stream_find(struct front *front, uint64_t number)
 
 static void leave_web(struct front *front, struct stream *stream)
 {
+    /* Its session was in use until now, however long ago it was asked. */
+    if (stream->web != 0 && stream->session != NULL)
+        stream->session->last_seen = front_now(front);
     hx_map_remove(&front->webs, &stream->by_web);
     stream->web = 0;
 }

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import time
 
 from kit import processes
 from kit.harness import test
@@ -423,6 +424,32 @@ def get(running, path, token=None):
     exchange = client.get()
     status = exchange.head()
     return status, exchange.headers, exchange.body().decode()
+
+
+@serve("a_session_that_nobody_uses_ends_at_its_time")
+def idle_session(t):
+    """And not as long as it is used: the time counts from the end of what was asked."""
+    slow = {"tools": {"charge": {"runs": [[{"wait": "release"}, {"text": "receipt $RECEIPT"}]]}}}
+    config = write_config(t, [upstream(t, "bank", slow)], more="limits:\n  session_idle: 3s\n")
+    running = Serve(t, [], config=config)
+    client = WebClient(running, "/mcp/bank")
+    client.initialize()
+
+    def sessions():
+        (line,) = [line for line in get(running, "/metrics")[2].splitlines() if line.startswith("hapax_sessions ")]
+        return int(line.split()[1])
+
+    call = client.call(args={"n": 1})
+    t.wait_effects(1)
+    time.sleep(4)
+    t.equal(sessions(), 1, "sessions, while a call runs")
+    t.touch("release")
+    t.true("receipt" in str(call.result()), "its answer")
+    since = time.monotonic()
+    t.wait(lambda: sessions() == 0, "the session to end", 20)
+    took = time.monotonic() - since
+    t.true(2.5 < took < 6, f"after {took:.1f} s of 3 s")
+    t.equal(client.request("ping").head(), 200, "the ledger knows it, when it comes back")
 
 
 @serve("metrics_are_for_those_who_may")
