@@ -11,6 +11,7 @@
 #include "app/ops_text.h"
 #include "app/table.h"
 #include "base/alloc.h"
+#include "base/crash.h"
 #include "core/words.h"
 
 struct group {
@@ -19,8 +20,21 @@ struct group {
     size_t count;
     size_t capacity;
     size_t max;
+    const struct group *before; /* read before this one; NULL: none */
+    size_t at_before;
     bool is_short; /* memory ended before the rows did */
 };
+
+/* It has moved from the one group into the other since that was read. Both are in one order. */
+static bool is_shown_already(struct group *group, const struct hx_store_found *found)
+{
+    const struct group *before = group->before;
+    if (before == NULL)
+        return false;
+    while (group->at_before < before->count && before->rows[group->at_before].rowid > found->rowid)
+        group->at_before++;
+    return group->at_before < before->count && before->rows[group->at_before].rowid == found->rowid;
+}
 
 /* Keeps a row, without what a list does not show. */
 static bool keep(void *context, const struct hx_store_found *found)
@@ -31,6 +45,8 @@ static bool keep(void *context, const struct hx_store_found *found)
         hx_age_ms(&found->record.created, &ops->now) < ops->options.older_than_ms)
         return true;
     if (ops->options.needs_human && found->record.is_superseded)
+        return true;
+    if (is_shown_already(group, found))
         return true;
     if (group->count == group->capacity) {
         size_t capacity = group->capacity ? 2 * group->capacity : 64;
@@ -216,6 +232,8 @@ int hx_ops_list(struct hx_ops *ops)
     if (open != 0)
         rc = read_group(&groups[OPEN], open);
     groups[ENDED].max = max - groups[OPEN].count;
+    groups[ENDED].before = &groups[OPEN];
+    HX_CRASH_POINT("list-open-read");
     if (rc == 0 && ended != 0 && groups[ENDED].max > 0 && !ops->options.needs_human)
         rc = read_group(&groups[ENDED], ended);
     int status = HX_EXIT_FAILED;

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "adapter/store_sqlite/inspect.h"
 #include "adapter/store_sqlite/retention.h"
 #include "base/alloc.h"
 #include "world.h"
@@ -129,6 +130,94 @@ static void rows_go_in_their_time(void **state)
     world_free(world);
 }
 
+struct seen {
+    struct hx_id ids[16];
+    unsigned count;
+};
+
+static bool see(void *context, const struct hx_store_found *found)
+{
+    struct seen *seen = context;
+    assert_true(seen->count < 16);
+    seen->ids[seen->count++] = found->record.id;
+    return true;
+}
+
+static unsigned times_seen(const struct seen *seen, const struct hx_record *record)
+{
+    unsigned times = 0;
+    for (unsigned i = 0; i < seen->count; i++)
+        times += hx_id_eq(&seen->ids[i], &record->id);
+    return times;
+}
+
+static struct hx_inspect *open_inspect(struct world *world)
+{
+    struct hx_inspect *inspect = NULL;
+    assert_int_equal(hx_inspect_open(&world->options, &inspect), 0);
+    return inspect;
+}
+
+/* One page by a scan of the store, as hapax/operations/list and the admin API make them. */
+static int64_t scan_page(struct world *world, int64_t after, uint32_t limit, struct seen *seen)
+{
+    struct hx_store_request *find = hx_store_request_new(HX_STORE_FIND, NULL);
+    find->scan = true;
+    find->scan_state = HX_OP_UNKNOWN;
+    find->scan_after = after;
+    find->scan_limit = limit;
+    world_run(world->stores[0], find);
+    for (uint32_t i = 0; i < find->record_count; i++)
+        see(seen, &find->records[i]);
+    int64_t next = find->ret_scan_next;
+    hx_store_request_free(find);
+    return next;
+}
+
+/* What stays is on exactly one page, also when the row goes at which a page ended. */
+static void pages_skip_nothing_when_rows_go_between(void **state)
+{
+    enum { COUNT = 9, STAYS = 1 }; /* every second one is unknown, and stays */
+    struct world *world = world_new(WORLD_SQLITE);
+    struct hx_record records[COUNT + 1];
+    struct seen up = {0}, down = {0}, scanned = {0};
+    world_open(world, 0);
+    for (unsigned i = 0; i < COUNT; i++) {
+        records[i] = world_record(world, 0, i);
+        if (i % 2 != STAYS)
+            records[i].key_source = HX_KEY_NONE;
+        done(world_insert(world->stores[0], &records[i]));
+        settle(world, &records[i], i % 2 == STAYS ? HX_OP_UNKNOWN : HX_OP_SUCCEEDED);
+    }
+    struct hx_inspect *inspect = open_inspect(world);
+    struct hx_inspect_filter older = {.limit = 3}, newer = {.limit = 3, .is_newest_first = true};
+    assert_int_equal(hx_inspect_list(inspect, &older, see, &up, &older.after), 0);
+    assert_int_equal(hx_inspect_list(inspect, &newer, see, &down, &newer.after), 0);
+    int64_t next = scan_page(world, 0, 1, &scanned);
+    pass_days(world, 31);
+    sweep(world);
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_int_equal(state_of(world, &records[i]) != HX_OP_ABSENT, i % 2 == STAYS);
+    /* This one gets a number that another had. */
+    records[COUNT] = world_record(world, 0, COUNT);
+    done(world_insert(world->stores[0], &records[COUNT]));
+    while (older.after != 0)
+        assert_int_equal(hx_inspect_list(inspect, &older, see, &up, &older.after), 0);
+    while (newer.after != 0)
+        assert_int_equal(hx_inspect_list(inspect, &newer, see, &down, &newer.after), 0);
+    while (next != 0)
+        next = scan_page(world, next, 1, &scanned);
+    for (unsigned i = STAYS; i < COUNT; i += 2) {
+        assert_int_equal(times_seen(&up, &records[i]), 1);
+        assert_int_equal(times_seen(&down, &records[i]), 1);
+        assert_int_equal(times_seen(&scanned, &records[i]), 1);
+    }
+    assert_true(times_seen(&up, &records[COUNT]) <= 1);
+    assert_int_equal(times_seen(&down, &records[COUNT]), 0);
+    hx_inspect_close(inspect);
+    world_free(world);
+}
+
 /* A wall clock that jumps ahead makes nothing old; many reboots age by a day each at most. */
 static void a_jumping_clock_takes_nothing(void **state)
 {
@@ -242,6 +331,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_go_in_their_time),
+        cmocka_unit_test(pages_skip_nothing_when_rows_go_between),
         cmocka_unit_test(a_jumping_clock_takes_nothing),
         cmocka_unit_test(the_mark_never_falls),
         cmocka_unit_test(what_was_used_stays),

@@ -12,7 +12,7 @@ import subprocess
 import time
 
 from kit import processes
-from kit.harness import Failure
+from kit.harness import Failure, Skip
 from rawclient import RawClient, stub
 from .way import assert_unknown, case, code, operation
 
@@ -274,6 +274,26 @@ def it_happened_with(t, w):
     answer = client.answer(client.call("charge", {"n": 1}, key="order-4711"))
     t.true(own.replace("\n", " ").encode()[1:-1] in answer.line, f"the given bytes: {answer}")
     t.equal(len(t.effects()), 1, "effects")
+
+
+@ops("a_call_that_ends_while_it_is_listed_is_listed_once")
+def listed_once(t, w):
+    with open(t.surroundings.hapax, "rb") as file:
+        if b"HAPAX_STOP_AT" not in file.read():
+            raise Skip("built without crash_points")
+    client = w.client({"tools": {"charge": {"runs": [[{"wait": "release"}, {"text": "done"}]]}}})
+    first = client.call("charge", {"n": 1}, key="order-4711")
+    t.wait_effects(1)
+    argv = [t.surroundings.hapax, "ops", "list", "--json", "--ledger", t.ledger]
+    lister = subprocess.Popen(
+        argv, env={**t.env, "HAPAX_STOP_AT": "list-open-read"}, stdout=subprocess.PIPE
+    )
+    t.wait(lambda: processes.state(lister.pid) == "T", "the list to stop in the middle")
+    t.touch("release")
+    client.result(first)
+    os.kill(lister.pid, signal.SIGCONT)
+    out, _ = lister.communicate(timeout=20)
+    t.equal(len(json.loads(out)["operations"]), 1, "lines of the one call")
 
 
 @ops("it_did_not_happen")
