@@ -138,7 +138,7 @@ inline on_call()
         :: this_row.state == AWAITING_APPROVAL -> join()
         :: this_row.state == READY ->
             if
-            :: this_row.not_before || !attempts_left -> answer_caller(SAY_BUSY)
+            :: this_row.not_before -> answer_caller(SAY_BUSY)
             :: else ->
                 me.failed_start = 0;
                 join();
@@ -167,12 +167,12 @@ inline on_call()
     fi
 }
 
-/* `flag`: more time than a caller waits, or than three tries at starting a server get. */
+/* An operation that is ready has an attempt left (promises.pml). `flag`: more time than a caller
+ * waits, or than three tries at starting a server get. */
 inline run_when_due()
 {
     if
-    :: !attempts_left -> answer_all(SAY_BUSY)
-    :: attempts_left && !this_row.not_before -> submit(W_CLAIM, WRITING)
+    :: !this_row.not_before -> submit(W_CLAIM, WRITING)
     :: else ->
         if
         :: flag -> answer_all(SAY_BUSY)
@@ -183,6 +183,9 @@ inline run_when_due()
 
 inline on_look()
 {
+    /* There is nothing to see: look_matters in gateway.pml. */
+    assert(me.phase != IDLE ||
+           (this_row.state != ABSENT && this_row.state != AWAITING_APPROVAL));
     if
     :: me.phase == SETTLING ->
         if
@@ -203,16 +206,10 @@ inline on_look()
             :: !this_row.superseded && may_send_again -> submit(W_CLAIM, WRITING)
             :: else
             fi
-        :: this_row.state == INPUT_REQUIRED ->
-            if
-            :: owner_is_dead && this_row.attempt == OPEN -> submit(W_UNKNOWN, WRITING)
-            :: else -> answer_all(SAY_INPUT_REQUIRED)
-            fi
-        :: this_row.state == SUCCEEDED || this_row.state == FAILED ||
-           this_row.state == CANCELLED || this_row.state == EXPIRED ->
+        :: this_row.state == INPUT_REQUIRED || this_row.state == SUCCEEDED ||
+           this_row.state == FAILED || this_row.state == CANCELLED || this_row.state == EXPIRED ->
             current_answer(told_with);
             answer_all(told_with)
-        :: this_row.state == ABSENT || this_row.state == AWAITING_APPROVAL
         fi
     :: else
     fi

@@ -60,6 +60,10 @@ inline send()
     promises_at_send();
     me.phase = SENDING;
     me.was_sent = me.waiting;
+    let_go_older(0);
+    let_go_older(1);
+    let_go_older(2);
+    let_go_older(3);
     if
     :: msg[0].state == FREE -> put_message(0)
     :: msg[0].state != FREE && msg[1].state == FREE -> put_message(1)
@@ -72,10 +76,7 @@ inline send()
 
 inline put_message(m)
 {
-    let_go_older(0);
-    let_go_older(1);
-    let_go_older(2);
-    let_go_older(3);
+    assert(R == 1 || m < 2); /* two attempts; the successor's come after. See bound_passes. */
     msg[m].state = QUEUED;
     msg[m].sender = G;
     msg[m].about = R;
@@ -119,11 +120,10 @@ inline let_go(m)
     row[r].spooled || \
     row[r].state == RUNNING && !off_for(g, r) && (is_swept || my.waiting || my.look_due) || \
     row[r].state == READY && (my.waiting && (my.look_due || !row[r].not_before) || row[r].approved) && \
-        (!row[r].not_before || my.waiting) && (row[r].sends < SENDS_MAX || my.waiting) || \
+        (!row[r].not_before || my.waiting) || \
     row[r].state == UNKNOWN && (row[r].superseded && my.waiting || \
         !row[r].superseded && resendable(r)) || \
-    row[r].state >= INPUT_REQUIRED && row[r].state != UNKNOWN && my.waiting || \
-    row[r].state == INPUT_REQUIRED && row[r].attempt == OPEN && row[r].owner >= 3)
+    row[r].state >= INPUT_REQUIRED && row[r].state != UNKNOWN && my.waiting)
 #define is_idle (my.phase == IDLE && !my.deferred_now)
 #define is_under_way (my.phase == WRITING || my.phase == MARKING || (my.phase == SETTLING && !my.retry_due))
 
@@ -132,7 +132,8 @@ inline gateway(g, r)
     if
     :: is_under_way -> /* the ledger does what was asked of it */
         choose(g, r, STORED)
-    :: my.phase == WRITING && my.waiting && (my.failed_start || my.write == W_REFUSED_LATER) ->
+    :: my.phase == WRITING && (my.waiting || row[r].approved) &&
+       (my.failed_start || my.write == W_REFUSED_LATER) ->
         choose(g, r, STORED); /* ... after a start that took too long, or with a time too far off */
         flag = 1
     :: errors_left > 0 && is_under_way -> /* the ledger fails: nothing was written */
@@ -160,7 +161,7 @@ inline gateway(g, r)
     :: is_idle && look_matters -> /* a poll of a waiter, the sweeper */
         my.look_due = 0;
         choose(g, r, LOOK)
-    :: is_idle && row[r].state == READY && row[r].not_before && my.waiting ->
+    :: is_idle && row[r].state == READY && row[r].not_before && (my.waiting || row[r].approved) ->
         my.look_due = 0; /* the time is too far off to wait for */
         flag = 1;
         choose(g, r, LOOK)

@@ -27,10 +27,14 @@ inline promises_of(r)
     /* INV-25: the facts of the states, as core/record.c says them of a row. */
     assert(row[r].state != RUNNING || (row[r].attempt == OPEN && row[r].sends > 0 && row[r].owner > 0));
     assert(row[r].state != READY || !may_have_acted(r));
+    /* INV-24: what is ready can run. The contract that says how often is of the row, and stays. */
+    assert(row[r].state != READY || row[r].sends < SENDS_MAX);
     assert(row[r].state != FAILED || !may_have_acted(r));
     assert(row[r].state != CANCELLED || !may_have_acted(r));
     assert(row[r].state != AWAITING_APPROVAL || row[r].attempt == NONE);
     assert(row[r].state != INPUT_REQUIRED || row[r].attempt == ASKED || row[r].earlier_asked > 0);
+    /* A parked call of the older revisions, whose attempt stays open, is left out. */
+    assert(row[r].state != INPUT_REQUIRED || row[r].attempt != OPEN);
     assert(row[r].state != UNKNOWN || may_have_acted(r) || row[r].superseded || row[r].from_gap)
 }
 

@@ -117,18 +117,18 @@ bit told_success[ROWS];
 bit told_cancelled[ROWS];
 bit told_failed[ROWS];
 
-/* What is left of the limits. */
-unsigned calls_left : 3 = CALLS;
-unsigned kills_left : 2 = KILLS;
-unsigned host_crashes_left : 2 = HOST_CRASHES;
-unsigned errors_left : 2 = ERRORS;
-unsigned unsent_left : 2 = UNSENT;
-unsigned refusals_left : 2 = REFUSALS;
-unsigned rounds_left : 2 = ROUNDS;
-unsigned cancels_left : 2 = CANCELS;
-unsigned decisions_left : 2 = DECISIONS;
-unsigned retries_left : 2 = RETRIES;
-unsigned leases_left : 2 = LEASES;
+/* What is left of the limits; `begin` sets them. */
+unsigned calls_left : 3;
+unsigned kills_left : 2;
+unsigned host_crashes_left : 2;
+unsigned errors_left : 2;
+unsigned unsent_left : 2;
+unsigned refusals_left : 2;
+unsigned rounds_left : 2;
+unsigned cancels_left : 2;
+unsigned decisions_left : 2;
+unsigned retries_left : 2;
+unsigned leases_left : 2;
 bit faults_over;
 
 /* A person has looked and will say this of row `said_of`; then another attempt may be made. */

@@ -12,11 +12,7 @@ inline act(m)
 {
     if
     :: CLASS == KEYED && known_to_tool[msg[m].about]
-    :: else ->
-        if
-        :: effects[msg[m].about] < 2 -> effects[msg[m].about]++
-        :: else
-        fi
+    :: else -> effects[msg[m].about]++
     fi;
     known_to_tool[msg[m].about] = (CLASS == KEYED);
     if
@@ -143,7 +139,8 @@ inline server(gg)
 
 /* The key means the newest generation. */
 #define newest (row[1].state != ABSENT)
-#define free_for_call(g) (op[2 * g + newest].phase != WRITING && !op[2 * g + newest].deferred_now)
+#define free_for_call_of(g, r) (op[2 * g + r].phase != WRITING && !op[2 * g + r].deferred_now)
+#define free_for_call(g) free_for_call_of(g, newest)
 #define free_for_verb(g, r) (!op[2 * g + r].deferred_now && op[2 * g + r].phase != WRITING && \
     op[2 * g + r].phase != MARKING && op[2 * g + r].phase != SETTLING)
 
@@ -153,6 +150,9 @@ inline client(gg)
     :: calls_left > 0 && free_for_call(gg) -> /* the first time, or again */
         calls_left--;
         choose(gg, newest, CALL)
+    :: calls_left > 0 && row[0].superseded && free_for_call_of(gg, 0) ->
+        calls_left--; /* the newest generation was asked for before it was superseded */
+        choose(gg, 0, CALL)
     :: ROUNDS > 0 && calls_left > 0 && free_for_call(gg) && row[newest].state == INPUT_REQUIRED ->
         calls_left--; /* it answers the question of a round */
         flag = 1;
@@ -249,8 +249,6 @@ inline bound_passes(r)
     :: PROBES && row[r].attempt != NONE && !row[r].bound_over && (row[r].marked || row[r].state == UNKNOWN) ->
         drop_if_sent(0, r);
         drop_if_sent(1, r);
-        drop_if_sent(2, r);
-        drop_if_sent(3, r);
         row[r].bound_over = 1;
         if
         :: said == ABSENCE_PROVED && said_of == r -> said = 0 /* that look was too early to count */
@@ -519,10 +517,27 @@ inline promises_at_rest()
     assert(op[0].phase == IDLE && op[1].phase == IDLE && op[2].phase == IDLE && op[3].phase == IDLE)
 }
 
+inline begin()
+{
+    read_limits()
+    calls_left = CALLS;
+    kills_left = KILLS;
+    host_crashes_left = HOST_CRASHES;
+    errors_left = ERRORS;
+    unsent_left = UNSENT;
+    refusals_left = REFUSALS;
+    rounds_left = ROUNDS;
+    cancels_left = CANCELS;
+    decisions_left = DECISIONS;
+    retries_left = RETRIES;
+    leases_left = LEASES;
+    lease[0] = 1;
+    lease[1] = 1
+}
+
 active proctype everything()
 {
-    lease[0] = 1;
-    lease[1] = 1;
+    d_step { begin() };
 end:
     do
     :: atomic {
