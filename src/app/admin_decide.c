@@ -106,8 +106,9 @@ static void begin(struct admin_ask *ask, const struct hx_decision_target *target
                                          .outcome = ask->outcome,
                                          .words = ask->words};
     snprintf(who, sizeof(who), "admin %s", ask->who);
-    (void)hx_gateway_decide(ask->admin->options.gateway, target, &decision, hx_span_cstr(who),
-                            decided, ask);
+    if (hx_gateway_decide(ask->admin->options.gateway, target, &decision, hx_span_cstr(who),
+                          decided, ask) == NULL)
+        refuse(ask, 503, "LEDGER_UNAVAILABLE", "There is no memory for this; nothing was decided.");
 }
 
 /* ---- what is posted ---- */

@@ -24,13 +24,22 @@ void hx_buf_reset(struct hx_buf *buf)
 {
     buf->len = 0;
     buf->is_failed = false;
+    buf->is_refused = false;
+}
+
+static int fail(struct hx_buf *buf, bool is_refused)
+{
+    if (!buf->is_failed)
+        buf->is_refused = is_refused;
+    buf->is_failed = true;
+    return buf->is_refused ? HX_E_NOMEM : HX_E_LIMIT;
 }
 
 /* There is always room for one byte more, so that vsnprintf can end its text. */
 int hx_buf_reserve(struct hx_buf *buf, size_t extra)
 {
     if (buf->len > buf->len_max || extra > buf->len_max - buf->len) {
-        buf->is_failed = true;
+        (void)fail(buf, false);
         return HX_RAISE(HX_E_LIMIT, "buffer limit of %zu bytes", buf->len_max);
     }
     if (extra < buf->capacity - buf->len)
@@ -40,7 +49,7 @@ int hx_buf_reserve(struct hx_buf *buf, size_t extra)
         wanted *= 2;
     char *data = hx_realloc(buf->data, wanted);
     if (data == NULL) {
-        buf->is_failed = true;
+        (void)fail(buf, true);
         return HX_RAISE(HX_E_NOMEM, "buffer of %zu bytes", wanted);
     }
     buf->data = data;
@@ -51,7 +60,7 @@ int hx_buf_reserve(struct hx_buf *buf, size_t extra)
 int hx_buf_append(struct hx_buf *buf, const void *bytes, size_t len)
 {
     if (buf->is_failed)
-        return HX_E_LIMIT;
+        return fail(buf, false);
     if (len == 0)
         return 0;
     int rc = hx_buf_reserve(buf, len);
@@ -85,7 +94,7 @@ int hx_buf_printf(struct hx_buf *buf, const char *format, ...)
     va_end(args);
     hx_assert(needed >= 0);
     if (buf->is_failed)
-        return HX_E_LIMIT;
+        return fail(buf, false);
     int rc = hx_buf_reserve(buf, (size_t)needed);
     if (rc < 0)
         return HX_TRACE(rc);

@@ -19,6 +19,7 @@ struct hx_buf {
     size_t capacity;
     size_t len_max;
     bool is_failed;
+    bool is_refused; /* failed for want of memory, and not at the maximum */
 };
 
 void hx_buf_init(struct hx_buf *buf, size_t len_max);

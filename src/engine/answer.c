@@ -231,10 +231,18 @@ static int write_tool_error(struct hx_buf *line, const struct hx_call *call, str
     return hx_buf_append_char(line, '}');
 }
 
+/* 0, HX_E_SYNTAX or HX_E_NOMEM. */
+static int check_text(struct hx_gateway *gateway, struct hx_span bytes)
+{
+    int rc = memchr(bytes.ptr, '\n', bytes.len) != NULL
+                 ? HX_E_SYNTAX
+                 : hx_json_read(&gateway->rewrite.tape, bytes, &gateway->part_limits);
+    return rc > 0 ? HX_E_SYNTAX : rc;
+}
+
 bool hx_outcome_is_message_text(struct hx_gateway *gateway, struct hx_span bytes)
 {
-    return memchr(bytes.ptr, '\n', bytes.len) == NULL &&
-           hx_json_read(&gateway->rewrite.tape, bytes, &gateway->part_limits) == 0;
+    return check_text(gateway, bytes) == 0;
 }
 
 /* The tool's own outcome, byte for byte but for what the contract adds. */
@@ -243,10 +251,11 @@ static int write_outcome(struct hx_buf *line, struct hx_call *call, const struct
     struct hx_gateway *gateway = call->gateway;
     const struct hx_outcome *outcome = &record->outcome;
     struct hx_buf operation, note;
-    if (outcome->kind == HX_OUTCOME_ERROR)
-        return hx_outcome_is_message_text(gateway, outcome->bytes)
-                   ? write_tool_error(line, call, outcome->bytes)
-                   : HX_E_SYNTAX;
+    int rc;
+    if (outcome->kind == HX_OUTCOME_ERROR) {
+        rc = check_text(gateway, outcome->bytes);
+        return rc < 0 ? rc : write_tool_error(line, call, outcome->bytes);
+    }
     hx_buf_init(&operation, 4096);
     hx_buf_init(&note, 256);
     write_operation(&operation, call, HX_ANSWER_OUTCOME, record);
@@ -256,7 +265,6 @@ static int write_outcome(struct hx_buf *line, struct hx_call *call, const struct
         .operation = hx_buf_span(&operation),
         .note = note.len > 0 && hx_buf_ok(&note) ? hx_buf_span(&note) : HX_SPAN_NONE,
     };
-    int rc;
     if (!hx_buf_ok(&operation))
         rc = HX_E_NOMEM;
     else if (memchr(outcome->bytes.ptr, '\n', outcome->bytes.len) != NULL)
@@ -265,9 +273,9 @@ static int write_outcome(struct hx_buf *line, struct hx_call *call, const struct
         rc = hx_rewrite_result_build(&gateway->rewrite, outcome->bytes, &change, line);
     if (rc == HX_REWRITE_NO_PLACE || rc == HX_REWRITE_BAD_TEXT) {
         /* A result that is no object has no place for us; the caller gets it as it is. */
-        rc = hx_outcome_is_message_text(gateway, outcome->bytes)
-                 ? hx_rewrite_build_result(line, call->request->raw_id, outcome->bytes)
-                 : HX_E_SYNTAX;
+        rc = check_text(gateway, outcome->bytes);
+        if (rc == 0)
+            rc = hx_rewrite_build_result(line, call->request->raw_id, outcome->bytes);
     }
     hx_buf_fini(&operation);
     hx_buf_fini(&note);
@@ -304,9 +312,12 @@ static void note_promise(struct hx_call *call, const struct hx_record *record)
     hx_store_submit_quiet(gateway, request);
 }
 
-/* Why the ledger could not be written, when that is the answer. */
-static const char *ledger_reason(const struct hx_call *call, enum hx_answer answer)
+/* Why the ledger could not be written, or the result cannot be had, when that is the answer. */
+static const char *reason_of(const struct hx_call *call, enum hx_answer answer)
 {
+    if (answer == HX_ANSWER_RESULT_UNAVAILABLE && call->is_result_unread)
+        return "This one is kept, and could not be read just now: the same call, with the same key "
+               "if you sent one, may be given it later.";
     bool has_reason = answer == HX_ANSWER_LEDGER_UNAVAILABLE && call->work != NULL &&
                       call->work->ledger_error[0] != '\0';
     return has_reason ? call->work->ledger_error : NULL;
@@ -319,24 +330,28 @@ void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx
     hx_buf_init(&line, gateway->options.message_max + (size_t)64 * 1024);
     int rc = answer == HX_ANSWER_OUTCOME
                  ? write_outcome(&line, call, record)
-                 : write_own_answer(&line, call, answer, record, ledger_reason(call, answer));
+                 : write_own_answer(&line, call, answer, record, reason_of(call, answer));
     if (rc < 0) {
         /* The outcome is durable and can be asked for again; say that much at least. Of anything
          * else nothing better can be said, and above all not that it happened. */
-        bool is_outcome = answer == HX_ANSWER_OUTCOME;
+        call->is_result_unread |= answer == HX_ANSWER_OUTCOME && rc == HX_E_NOMEM;
+        answer = answer == HX_ANSWER_OUTCOME ? HX_ANSWER_RESULT_UNAVAILABLE : answer;
         hx_buf_reset(&line);
-        rc = write_own_answer(&line, call, is_outcome ? HX_ANSWER_RESULT_UNAVAILABLE : answer,
-                              record, NULL);
+        rc = write_own_answer(&line, call, answer, record,
+                              call->is_result_unread ? reason_of(call, answer) : NULL);
     }
     if (rc < 0)
-        hx_buf_reset(&line); /* no part of a message */
-    /* What failed even then is not sent: see reply.c. */
+        hx_buf_reset(&line); /* no part of a message: see hx_reply_line */
     struct hx_delivery_note *note = NULL;
     if (is_promise(answer)) {
         note_promise(call, record);
         hx_delivery_remember(call, record);
     } else if (hx_op_state_is_final(record->state)) {
         note = hx_delivery_new(call, record);
+    }
+    if (note != NULL && call->is_result_unread) {
+        hx_delivery_take_back(gateway, note); /* whoever asks again is given it */
+        note = NULL;
     }
     char id[HX_ID_TEXT_SIZE];
     hx_id_format(&record->id, id);
@@ -351,10 +366,16 @@ void hx_call_refuse(struct hx_call *call, enum hx_answer answer, const char *det
     struct hx_gateway *gateway = call->gateway;
     struct hx_buf line;
     hx_buf_init(&line, gateway->options.message_max);
-    (void)write_own_answer(&line, call, answer, NULL, detail); /* what failed is not sent */
+    if (write_own_answer(&line, call, answer, NULL, detail) < 0)
+        hx_buf_reset(&line);
     hx_tell(gateway, HX_TELL_INFO, "refused", "answer=%s tool=%s", hx_answer_name(answer),
             call->tool->name);
     end_call(call, &line, NULL);
+}
+
+void hx_call_no_memory(struct hx_call *call)
+{
+    hx_call_refuse(call, HX_ANSWER_LEDGER_UNAVAILABLE, "There is no memory for this call.");
 }
 
 void hx_call_answer_error(struct hx_call *call, struct hx_span error)
@@ -362,6 +383,7 @@ void hx_call_answer_error(struct hx_call *call, struct hx_span error)
     struct hx_buf line;
     /* The caller's id may be longer than the one that the server gave back. */
     hx_buf_init(&line, call->gateway->options.message_max + HX_RPC_ID_MAX + 64);
-    (void)write_tool_error(&line, call, error); /* what failed is not sent */
+    if (write_tool_error(&line, call, error) < 0)
+        hx_buf_reset(&line);
     end_call(call, &line, NULL);
 }

@@ -11,7 +11,9 @@ static const char no_client[] = "The client that made this call is gone.";
 static const char too_many_asks[] =
     "Too many requests of this server wait for the client's answer. Ask again later.";
 static const char cannot_be_passed[] = "This request cannot be passed to the client: it is longer "
-                                       "than the limit for one message.";
+                                       "than the limit for one message, or there is no memory.";
+static const char answer_is_lost[] =
+    "The client has answered, and there is no memory to pass that on.";
 
 struct hx_ask *hx_ask_new(struct hx_session *session, enum hx_ask_kind kind)
 {
@@ -69,8 +71,7 @@ struct hx_ask *hx_ask_find_server(struct hx_link *link, const struct hx_rpc_id *
     return NULL;
 }
 
-/* Nobody is left to answer the server: it is told so at once, so that it can finish its work. */
-static void refuse_server(struct hx_link *link, struct hx_span raw_id, const char *reason)
+void hx_link_refuse_server(struct hx_link *link, struct hx_span raw_id, const char *reason)
 {
     struct hx_buf line;
     hx_buf_init(&line, link->gateway->options.message_max);
@@ -89,7 +90,7 @@ static bool is_asker_there(const struct hx_ask *ask)
 void hx_ask_refuse(struct hx_ask *ask, const char *reason)
 {
     if (is_asker_there(ask))
-        refuse_server(ask->link, hx_buf_span(&ask->raw_id), reason);
+        hx_link_refuse_server(ask->link, hx_buf_span(&ask->raw_id), reason);
     hx_ask_withdraw(ask);
 }
 
@@ -101,7 +102,7 @@ void hx_ask_for_server(struct hx_link *link, const struct hx_rpc_msg *msg)
     struct hx_buf line;
     bool is_gone = session == NULL || session->is_gone;
     if (is_gone || session->asks_by_id.count >= ASKS_MAX) {
-        refuse_server(link, msg->id.raw, is_gone ? no_client : too_many_asks);
+        hx_link_refuse_server(link, msg->id.raw, is_gone ? no_client : too_many_asks);
         return;
     }
     struct hx_ask *ask = hx_ask_new(session, HX_ASK_SERVER);
@@ -113,9 +114,9 @@ void hx_ask_for_server(struct hx_link *link, const struct hx_rpc_msg *msg)
     if (rc == 0)
         rc = hx_rewrite_id(msg, hx_span_cstr(ask->id_text), &line);
     if (rc == 0) {
-        hx_send_aside(session, &line, about != NULL ? about->exchange : 0);
+        (void)hx_send_aside(session, &line, about != NULL ? about->exchange : 0);
     } else {
-        refuse_server(link, msg->id.raw, cannot_be_passed);
+        hx_link_refuse_server(link, msg->id.raw, cannot_be_passed);
         hx_ask_withdraw(ask);
     }
     hx_buf_fini(&line);
@@ -140,7 +141,7 @@ void hx_asks_of_client_gone(struct hx_session *session)
         struct hx_work *work = ask->work;
         struct hx_call *call = ask->call;
         if (is_asker_there(ask) && ask->link->state == HX_LINK_READY)
-            refuse_server(ask->link, hx_buf_span(&ask->raw_id), no_client);
+            hx_link_refuse_server(ask->link, hx_buf_span(&ask->raw_id), no_client);
         hx_ask_withdraw(ask);
         if (work != NULL)
             ask_others(work);
@@ -170,6 +171,8 @@ static void answer_server(struct hx_ask *ask, const struct hx_rpc_msg *msg)
     hx_buf_init(&line, link->gateway->options.message_max + HX_RPC_ID_MAX);
     if (is_there && hx_rewrite_id(msg, hx_buf_span(&ask->raw_id), &line) == 0)
         hx_link_send(link, &line, 0);
+    else if (is_there)
+        hx_link_refuse_server(link, hx_buf_span(&ask->raw_id), answer_is_lost);
     hx_buf_fini(&line);
     hx_ask_withdraw(ask);
 }

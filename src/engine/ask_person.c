@@ -121,7 +121,8 @@ static void write_fresh_key_question(struct hx_buf *text, const struct hx_record
                         HX_SPAN_FMT(twin->tool), hx_op_state_name(twin->state), id);
 }
 
-static void send_question(const struct hx_ask *ask, const struct hx_buf *text, const char *choices,
+/* False: there is no memory for it, and nobody is asked. */
+static bool send_question(struct hx_ask *ask, const struct hx_buf *text, const char *choices,
                           uint64_t exchange)
 {
     struct hx_gateway *gateway = ask->session->gateway;
@@ -137,8 +138,11 @@ static void send_question(const struct hx_ask *ask, const struct hx_buf *text, c
                         ",\"requestedSchema\":{\"type\":\"object\",\"properties\":{\"decision\":{"
                         "\"type\":\"string\",%s}},\"required\":[\"decision\"]}}}",
                         choices);
-    hx_send_aside(ask->session, &line, exchange);
+    bool is_sent = hx_buf_ok(text) && hx_send_aside(ask->session, &line, exchange);
     hx_buf_fini(&line);
+    if (!is_sent)
+        hx_ask_withdraw(ask);
+    return is_sent;
 }
 
 /* ---- about an operation ---- */
@@ -170,10 +174,11 @@ static bool ask_about(struct hx_work *work, enum hx_ask_kind kind)
         write_outcome_question(&text, &work->op.durable);
     else
         write_approval_question(&text, work->gateway->options.redact, &work->op.durable);
-    send_question(ask, &text, kind == HX_ASK_OUTCOME ? outcome_choices : approval_choices,
-                  asker->request->exchange);
+    bool is_asked =
+        send_question(ask, &text, kind == HX_ASK_OUTCOME ? outcome_choices : approval_choices,
+                      asker->request->exchange);
     hx_buf_fini(&text);
-    return true;
+    return is_asked;
 }
 
 bool hx_ask_outcome(struct hx_work *work)
@@ -212,11 +217,14 @@ bool hx_ask_about_repeat(struct hx_call *call, enum hx_ask_kind kind,
         write_repeat_question(&text, twin->record);
     else
         write_fresh_key_question(&text, twin->record);
-    send_question(ask, &text, kind == HX_ASK_REPEAT ? repeat_choices : fresh_key_choices,
-                  call->request->exchange);
+    bool is_asked =
+        send_question(ask, &text, kind == HX_ASK_REPEAT ? repeat_choices : fresh_key_choices,
+                      call->request->exchange);
     hx_buf_fini(&text);
-    hx_timer_arm(&gateway->timers, &call->wait, hx_mono_after(gateway->now.mono, ANSWER_WAIT_MS));
-    return true;
+    if (is_asked)
+        hx_timer_arm(&gateway->timers, &call->wait,
+                     hx_mono_after(gateway->now.mono, ANSWER_WAIT_MS));
+    return is_asked;
 }
 
 /* ---- answers ---- */
@@ -378,7 +386,7 @@ void hx_person_unasked(struct hx_ask *ask)
                         ask->id_text);
     if (hx_rewrite_build_request(&line, HX_SPAN_NONE, HX_SPAN_LIT("notifications/cancelled"),
                                  hx_buf_span(&params)) == 0)
-        hx_send_aside(session, &line, 0);
+        (void)hx_send_aside(session, &line, 0);
     hx_buf_fini(&line);
     hx_buf_fini(&params);
     hx_ask_withdraw(ask);

@@ -62,8 +62,11 @@ struct hx_call {
     bool has_overlapped;
     struct hx_digest gone_to; /* identity of the operation that it was taken to */
     bool has_gone;
-    bool is_param_key;   /* the key came as params.idempotencyKey */
-    bool needs_approval; /* of a person, before it runs */
+    char own_key[HX_ID_TEXT_SIZE]; /* of a call that brought none */
+    bool is_unread;                /* there was no memory to read it */
+    bool is_result_unread; /* its result is kept, and could not be had when it was to be told */
+    bool is_param_key;     /* the key came as params.idempotencyKey */
+    bool needs_approval;   /* of a person, before it runs */
 
     /* While it is decided. */
     struct hx_store_request *ticket; /* under way for it, or NULL */
@@ -115,6 +118,8 @@ struct hx_gate {
 
 /* answer.c: what a call is told. Each ends the call and its request. */
 void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx_record *record);
+/* There is no memory to go on with it; it has sent nothing, and may come again. */
+void hx_call_no_memory(struct hx_call *call);
 /* A refusal before any operation: `detail` is one more sentence, or NULL. */
 void hx_call_refuse(struct hx_call *call, enum hx_answer answer, const char *detail);
 /* The JSON-RPC code under which an answer of ours goes. */
@@ -159,6 +164,8 @@ const char *hx_intake_read_times(struct hx_call *call, const struct hx_mcp_call 
 /* What hx_fingerprint returns. */
 int hx_intake_read_fingerprint(struct hx_call *call);
 void hx_intake_fill_wanted(struct hx_call *call);
+/* No operation is known under its key: may one begin? False: it was refused. */
+bool hx_intake_is_key_acceptable(struct hx_call *call);
 /* For the operator's log. */
 void hx_intake_tell_arguments(struct hx_call *call);
 

@@ -9,6 +9,8 @@
 
 #include <stdio.h>
 
+#include "wire/skim.h"
+
 static void take_message(struct hx_session *session, struct hx_buf *line, struct hx_batch *batch);
 
 static void answer_ping(struct hx_request *request)
@@ -20,17 +22,21 @@ static void answer_ping(struct hx_request *request)
     hx_reply_line(request, &line, NULL);
 }
 
-static void keep(struct hx_buf *kept, struct hx_span bytes)
+static int keep(struct hx_buf *kept, struct hx_span bytes)
 {
     hx_buf_reset(kept);
-    (void)hx_buf_append_span(kept, bytes);
+    return hx_buf_append_span(kept, bytes);
 }
 
-static void remember_initialize(struct hx_session *session, const struct hx_rpc_msg *msg)
+/* What cannot be kept cannot be played again to a server that is started anew, which would then
+ * serve without a greeting. */
+static int remember_initialize(struct hx_session *session, const struct hx_rpc_msg *msg)
 {
+    int rc = 0;
     if (session->link->share.len == 0)
-        keep(&session->link->hello.initialize, msg->raw);
+        rc = keep(&session->link->hello.initialize, msg->raw);
     hx_session_learn_client(session, msg->params);
+    return rc;
 }
 
 /* Reading these twice harms nobody, so they survive one restart of the server. */
@@ -83,8 +89,11 @@ static void take_call(struct hx_session *session, const struct hx_rpc_msg *msg, 
 {
     struct hx_gateway *gateway = session->gateway;
     struct hx_mcp_call call;
-    if (hx_mcp_call_read(&gateway->tape, msg, &gateway->arena, &call) < 0 ||
-        call.name.state != HX_MCP_TEXT_GIVEN) {
+    if (hx_mcp_call_read(&gateway->tape, msg, &gateway->arena, &call) < 0) {
+        hx_reply_unread(session, batch, msg->id.raw);
+        return;
+    }
+    if (call.name.state != HX_MCP_TEXT_GIVEN) {
         /* It names no tool, so no rule could be found for it, and a careless server might run
          * something. */
         struct hx_request *request = hx_request_new(session, HX_REQUEST_PASS, msg, line, batch);
@@ -162,11 +171,14 @@ static void take_request(struct hx_session *session, const struct hx_rpc_msg *ms
     enum hx_request_kind kind = HX_REQUEST_PASS;
     if (method == HX_MCP_INITIALIZE) {
         kind = HX_REQUEST_INITIALIZE;
-        remember_initialize(session, msg);
+        if (remember_initialize(session, msg) < 0) {
+            hx_reply_unread(session, batch, msg->id.raw);
+            return;
+        }
     } else if (method == HX_MCP_TOOLS_LIST) {
         kind = HX_REQUEST_TOOLS_LIST;
     } else if (method == HX_MCP_SET_LEVEL) {
-        keep(&hello->level, msg->raw);
+        (void)keep(&hello->level, msg->raw); /* a server that is started anew says more, or less */
     } else if (method == HX_MCP_RESOURCES_SUBSCRIBE) {
         hx_hello_subscribe(hello, msg->raw);
     }
@@ -188,7 +200,7 @@ static void take_notification(struct hx_session *session, const struct hx_rpc_ms
     }
     bool is_shared = session->link->share.len > 0;
     if (method == HX_MCP_INITIALIZED && !is_shared)
-        keep(&session->link->hello.initialized, msg->raw);
+        (void)keep(&session->link->hello.initialized, msg->raw); /* it is short */
     /* The handshake of a shared link is ours, and it promised no roots. */
     if (!is_shared || (method != HX_MCP_INITIALIZED && method != HX_MCP_ROOTS_LIST_CHANGED))
         hx_link_notify(session->link, msg->raw);
@@ -204,6 +216,26 @@ static void take_response(struct hx_session *session, const struct hx_rpc_msg *m
     hx_ask_answered(ask, msg);
 }
 
+/* There is no memory to read it. What it was still tells who waits for something. */
+static void take_unread(struct hx_session *session, struct hx_span text, struct hx_batch *batch)
+{
+    struct hx_skim skim;
+    hx_skim_begin(&skim);
+    hx_skim_add(&skim, text);
+    struct hx_skim_result seen = hx_skim_end(&skim);
+    struct hx_span id = seen.has_id ? hx_skim_id(&skim) : HX_SPAN_NONE;
+    hx_tell(session->gateway, HX_TELL_ERROR, "message_unread", "reason=memory len=%zu", text.len);
+    if (!seen.has_method && (seen.has_result || seen.has_error)) {
+        struct hx_rpc_id answered = hx_rpc_id_parse(id);
+        struct hx_ask *ask = seen.has_id ? hx_ask_find(session, &answered) : NULL;
+        if (ask != NULL)
+            hx_ask_refuse(ask, "There is no memory for the client's answer.");
+        return;
+    }
+    if (!seen.is_object || seen.has_id)
+        hx_reply_unread(session, batch, id);
+}
+
 static void take_batch(struct hx_session *session, const struct hx_rpc_msg *msg)
 {
     struct hx_gateway *gateway = session->gateway;
@@ -217,18 +249,18 @@ static void take_batch(struct hx_session *session, const struct hx_rpc_msg *msg)
     hx_list_init(&batch->answers);
     batch->exchange = session->taking;
     /* Taking an element in uses the tape again, so the slices are noted first. */
-    uint32_t count = hx_json_at(&gateway->tape, msg->root)->count;
-    struct hx_span *elements = hx_arena_alloc(&gateway->arena, count * sizeof(*elements));
+    struct hx_span elements[HX_RPC_ELEMENTS_MAX];
     uint32_t at_element = 0;
-    if (elements != NULL) {
-        hx_json_for_each(at, &gateway->tape, msg->root) elements[at_element++] =
-            hx_json_raw(&gateway->tape, at);
-    }
+    hx_assert(hx_json_at(&gateway->tape, msg->root)->count <= HX_RPC_ELEMENTS_MAX);
+    hx_json_for_each(at, &gateway->tape, msg->root) elements[at_element++] =
+        hx_json_raw(&gateway->tape, at);
     for (uint32_t i = 0; i < at_element; i++) {
         struct hx_buf line;
         hx_buf_init(&line, gateway->options.message_max);
         if (hx_buf_append_span(&line, elements[i]) == 0)
             take_message(session, &line, batch);
+        else
+            take_unread(session, elements[i], batch);
         hx_buf_fini(&line);
     }
     batch->is_complete = true;
@@ -241,7 +273,7 @@ static void take_message(struct hx_session *session, struct hx_buf *line, struct
     struct hx_rpc_msg msg;
     if (hx_rpc_read(&gateway->tape, hx_buf_span(line), &gateway->limits, &gateway->arena, &msg) <
         0) {
-        hx_tell(gateway, HX_TELL_ERROR, "message_dropped", "reason=memory len=%zu", line->len);
+        take_unread(session, hx_buf_span(line), batch);
         return;
     }
     switch (msg.kind) {
@@ -275,9 +307,11 @@ static void settle_rest(struct hx_session *session)
 static void take_oversize(struct hx_session *session, const struct hx_peer_event *event)
 {
     char text[160];
-    snprintf(text, sizeof(text),
-             "The message has %llu bytes, more than message_max allows; nothing was sent.",
-             (unsigned long long)event->size);
+    snprintf(
+        text, sizeof(text),
+        "The message has %llu bytes, more than message_max allows or than there is memory for; "
+        "nothing was sent.",
+        (unsigned long long)event->size);
     if (!event->has_method && (event->has_result || event->has_error)) {
         /* An answer to a question of the server's: it cannot be passed on, and must not hang. */
         struct hx_rpc_id answered = hx_rpc_id_parse(hx_buf_span(&event->line));

@@ -33,6 +33,8 @@ static void forward_cancel(struct hx_session *session, const struct hx_rpc_msg *
     hx_buf_init(&line, gateway->options.message_max);
     if (hx_rewrite_cancelled(&gateway->rewrite, msg->raw, hx_span_cstr(id), &line) == 0)
         hx_link_send(route->link, &line, 0);
+    else
+        hx_link_send_cancel(route, "cancelled");
     hx_buf_fini(&line);
 }
 
@@ -65,8 +67,9 @@ void hx_client_cancel(struct hx_session *session, const struct hx_rpc_msg *msg)
 {
     struct hx_gateway *gateway = session->gateway;
     struct hx_mcp_cancelled cancelled;
-    if (hx_mcp_cancelled_read(&gateway->tape, msg, &gateway->arena, &cancelled) < 0 ||
-        cancelled.request_id.type == HX_RPC_ID_NONE)
+    if (hx_mcp_cancelled_read(&gateway->tape, msg, &gateway->arena, &cancelled) < 0)
+        cancelled.reason.state = HX_MCP_TEXT_BAD; /* too long to read: it is one all the same */
+    if (cancelled.request_id.type == HX_RPC_ID_NONE)
         return;
     struct hx_request *request = hx_request_find(session, &cancelled.request_id);
     if (request == NULL) {

@@ -33,8 +33,9 @@ bool hx_write_call(struct hx_buf *out, struct hx_span id, const struct hx_record
  * row. */
 static bool prepare_message(struct hx_work *work)
 {
-    if (work->message.len > 0)
+    if (hx_buf_ok(&work->message) && work->message.len > 0)
         return true;
+    hx_buf_reset(&work->message); /* the last time there was no memory for it */
     hx_list_for_each (node, &work->calls) {
         const struct hx_call *call = hx_container_of(node, struct hx_call, node);
         if (!call->is_resumed)

@@ -205,17 +205,7 @@ void hx_work_cancel_upstream(struct hx_work *work)
                  hx_mono_after(gateway->now.mono, work->tool->rules.cancel_timeout_ms));
     if (is_task)
         return;
-    struct hx_buf line, params;
-    char id[24];
-    hx_route_id_text(work->route, id);
-    hx_buf_init(&line, 1024);
-    hx_buf_init(&params, 256);
-    (void)hx_buf_printf(&params, "{\"requestId\":%s,\"reason\":\"cancelled\"}", id);
-    if (hx_rewrite_build_request(&line, HX_SPAN_NONE, HX_SPAN_LIT("notifications/cancelled"),
-                                 hx_buf_span(&params)) == 0)
-        hx_link_send(work->route->link, &line, 0);
-    hx_buf_fini(&line);
-    hx_buf_fini(&params);
+    hx_link_send_cancel(work->route, "cancelled");
 }
 
 /* They wait for what the search brings, but no longer than a joined caller would. */

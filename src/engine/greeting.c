@@ -4,6 +4,14 @@
  */
 #include "engine/internal.h"
 
+/* Nothing is asked of a server that was not greeted: the next one may be, when there is memory. */
+static void end_ungreeted(struct hx_link *link)
+{
+    hx_tell(link->gateway, HX_TELL_ERROR, "greeting_unread", "reason=memory generation=%u",
+            link->generation);
+    hx_link_end(link, false);
+}
+
 /* A restarted process knows nothing of the client: the handshake of the first one is played
  * again. */
 void hx_link_greet(struct hx_link *link)
@@ -12,8 +20,11 @@ void hx_link_greet(struct hx_link *link)
     struct hx_buf line;
     char id[24];
     if (hx_rpc_read(&link->gateway->tape, hx_buf_span(&link->hello.initialize),
-                    &link->gateway->limits, &link->gateway->arena, &msg) < 0 ||
-        msg.kind != HX_RPC_REQUEST) {
+                    &link->gateway->limits, &link->gateway->arena, &msg) < 0) {
+        end_ungreeted(link);
+        return;
+    }
+    if (msg.kind != HX_RPC_REQUEST) {
         hx_link_become_ready(link);
         return;
     }
@@ -24,6 +35,8 @@ void hx_link_greet(struct hx_link *link)
     hx_buf_init(&line, link->gateway->options.message_max + 64);
     if (hx_rewrite_id(&msg, hx_span_cstr(id), &line) == 0)
         hx_link_send(link, &line, route->id);
+    else
+        end_ungreeted(link);
     hx_buf_fini(&line);
 }
 
@@ -55,11 +68,10 @@ static void send_quiet(struct hx_link *link, const struct hx_buf *message)
     hx_buf_fini(&line);
 }
 
-static void keep_welcome(struct hx_link *link, const struct hx_rpc_msg *answer)
+static int keep_welcome(struct hx_link *link, const struct hx_rpc_msg *answer)
 {
     hx_buf_reset(&link->welcome);
-    if (link->share.len > 0)
-        (void)hx_buf_append_span(&link->welcome, answer->raw);
+    return link->share.len > 0 ? hx_buf_append_span(&link->welcome, answer->raw) : 0;
 }
 
 void hx_link_greeted(struct hx_link *link, const struct hx_rpc_msg *answer)
@@ -71,8 +83,10 @@ void hx_link_greeted(struct hx_link *link, const struct hx_rpc_msg *answer)
         return;
     }
     struct hx_mcp_initialize_result result;
-    hx_link_learn_server(link, answer, &result);
-    keep_welcome(link, answer);
+    if (hx_link_learn_server(link, answer, &result) < 0 || keep_welcome(link, answer) < 0) {
+        end_ungreeted(link);
+        return;
+    }
     send_copy(link, &link->hello.initialized);
     send_quiet(link, &link->hello.level);
     hx_list_for_each (node, &link->hello.subscriptions)
@@ -97,22 +111,28 @@ void hx_link_answer_initialize(struct hx_link *link, struct hx_request *request)
     struct hx_rpc_msg welcome;
     struct hx_buf line;
     hx_buf_init(&line, gateway->options.message_max + (size_t)64 * 1024);
-    bool is_good =
-        hx_rpc_read(&gateway->tape, hx_buf_span(&link->welcome), &gateway->limits, &gateway->arena,
-                    &welcome) == 0 &&
-        welcome.kind == HX_RPC_RESULT &&
-        hx_mcp_initialize_result_read(&gateway->scratch, welcome.result, &gateway->part_limits,
-                                      &gateway->arena, &result) == 0;
+    int rc = hx_rpc_read(&gateway->tape, hx_buf_span(&link->welcome), &gateway->limits,
+                         &gateway->arena, &welcome);
+    if (rc == 0 && welcome.kind == HX_RPC_RESULT)
+        rc = hx_mcp_initialize_result_read(&gateway->scratch, welcome.result, &gateway->part_limits,
+                                           &gateway->arena, &result);
+    else if (rc == 0)
+        rc = HX_E_SYNTAX;
+    bool is_good = rc == 0;
     struct hx_span revision =
         is_good ? common_revision(session, hx_mcp_facts(result.revision)->name) : HX_SPAN_NONE;
     const struct hx_rewrite_initialize change = {.id = request->raw_id,
                                                  .operations_extension =
                                                      HX_SPAN_LIT(HX_OPERATIONS_EXTENSION),
                                                  .revision = revision};
-    if (!is_good ||
-        hx_rewrite_initialize_result(&gateway->rewrite, welcome.raw, &change, &line) != 0) {
+    if (is_good)
+        rc = hx_rewrite_initialize_result(&gateway->rewrite, welcome.raw, &change, &line);
+    if (rc != 0) {
         hx_buf_fini(&line);
-        hx_upstream_failed_request(link, request);
+        if (rc == HX_E_NOMEM)
+            hx_reply_no_memory(request);
+        else
+            hx_upstream_failed_request(link, request);
         return;
     }
     session->era = hx_mcp_facts(hx_span_is_absent(revision) ? result.revision

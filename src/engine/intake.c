@@ -9,8 +9,6 @@
  */
 #include "engine/internal.h"
 
-#include <stdio.h>
-
 static void on_wait_over(struct hx_timer *timer)
 {
     struct hx_call *call = hx_container_of(timer, struct hx_call, wait);
@@ -128,21 +126,6 @@ static void refuse_arguments(struct hx_call *call, const char *reason)
                    HX_SPAN_LIT("{\"retry_safe\":true}"));
 }
 
-void hx_intake_name_stream(struct hx_call *call)
-{
-    const int64_t slow_ms = 200;
-    struct hx_gateway *gateway = call->gateway;
-    struct hx_downstream *client = call->session->options.downstream;
-    call->stream = HX_SPAN_NONE;
-    if (call->request->exchange == 0 || call->request->batch != NULL || !call->session->is_kept)
-        return;
-    struct hx_span name = client->ops->stream_name(client, call->request->exchange);
-    if (hx_span_is_absent(name))
-        return;
-    call->stream = hx_arena_dup(&call->arena, name);
-    hx_timer_arm(&gateway->timers, &call->slow, hx_mono_after(gateway->now.mono, slow_ms));
-}
-
 void hx_intake_resume(struct hx_request *request, const struct hx_record *record)
 {
     struct hx_gateway *gateway = request->session->gateway;
@@ -154,7 +137,7 @@ void hx_intake_resume(struct hx_request *request, const struct hx_record *record
     call->stream = call->progress_token = HX_SPAN_NONE;
     if (!hx_write_call(&line, request->raw_id, record)) {
         hx_buf_fini(&line);
-        hx_call_refuse(call, HX_ANSWER_LEDGER_UNAVAILABLE, "Out of memory.");
+        hx_call_no_memory(call);
         return;
     }
     /* The id stands where it stood in the message before. */
@@ -196,6 +179,10 @@ void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, str
         return;
     }
     const char *flaw = hx_intake_read_key(call, parsed);
+    if (call->is_unread) {
+        hx_call_no_memory(call);
+        return;
+    }
     if (flaw == NULL)
         flaw = hx_intake_read_times(call, parsed);
     if (flaw != NULL) {
@@ -203,9 +190,12 @@ void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, str
         return;
     }
     int rc = hx_intake_read_fingerprint(call);
-    if (rc != 0) {
-        refuse_arguments(call, rc > 0 ? hx_fingerprint_outcome_text(rc)
-                                      : "Refused, nothing was sent: out of memory.");
+    if (rc < 0) {
+        hx_call_no_memory(call);
+        return;
+    }
+    if (rc > 0) {
+        refuse_arguments(call, hx_fingerprint_outcome_text(rc));
         return;
     }
     const char *refusal = gateway->ports.store->ops->refusal(gateway->ports.store);
@@ -283,8 +273,8 @@ static bool needs_upstream(const struct hx_gateway *gateway, const struct hx_rec
 }
 
 /* What stands in memory may be older than the row just read: another process, or a person, has gone
- * on with the operation while nobody here looked. */
-static void refresh(struct hx_work *work, const struct hx_candidate *candidate,
+ * on with the operation while nobody here looked. False: there is no memory for the row. */
+static bool refresh(struct hx_work *work, const struct hx_candidate *candidate,
                     const struct hx_facts *facts)
 {
     const struct hx_record *known = &work->op.durable;
@@ -293,9 +283,11 @@ static void refresh(struct hx_work *work, const struct hx_candidate *candidate,
                     (read->fence == known->fence && hx_op_state_is_final(read->state) &&
                      !hx_op_state_is_final(known->state));
     if (work->op.phase != HX_PHASE_IDLE || !is_newer)
-        return;
-    work->op.durable = hx_work_keep_record(work, read);
+        return true;
+    if (!hx_work_keep_record(work, read, &work->op.durable))
+        return false;
     work->facts = *facts;
+    return true;
 }
 
 /* Bounded: each waiter costs memory, and one intent needs few. */
@@ -321,13 +313,16 @@ void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candid
         hx_list_append(&call->session->link->waiting_calls, &call->node);
         return;
     }
-    if (work == NULL) {
-        work = hx_work_load(gateway, candidate->record, call->session->link);
+    bool is_there = true;
+    if (work != NULL)
+        is_there = refresh(work, candidate, &facts);
+    else if ((work = hx_work_load(gateway, candidate->record, call->session->link)) != NULL)
         work->facts = facts;
-    } else {
-        refresh(work, candidate, &facts);
-    }
     drop_found(call);
+    if (work == NULL || !is_there) {
+        hx_call_no_memory(call);
+        return;
+    }
     if (is_full(gateway, work)) {
         bool is_unknown = work->op.durable.state == HX_OP_UNKNOWN;
         hx_call_answer(call, is_unknown ? HX_ANSWER_OUTCOME_UNKNOWN : HX_ANSWER_BUSY,
@@ -364,7 +359,13 @@ void hx_intake_upstream_ready(struct hx_call *call)
         return;
     }
     struct hx_work *work = hx_work_new_absent(call);
-    go_to_work(call, work);
+    if (work != NULL)
+        go_to_work(call, work);
+    else if (call->was_unseen && !call->has_looked)
+        hx_intake_find(call); /* what is known of it already can be told; and not in the middle of
+                                 what let it in */
+    else
+        hx_call_no_memory(call);
 }
 
 void hx_intake_upstream_failed(struct hx_call *call)
@@ -404,32 +405,6 @@ static void own_row(struct hx_call *call)
     hx_intake_go_to_row(call, candidate);
 }
 
-static bool is_key_acceptable(struct hx_call *call)
-{
-    struct hx_gateway *gateway = call->gateway;
-    struct hx_key_time time = hx_key_time(call->wanted.key, call->wanted.first_sent);
-    struct hx_wall low_water = gateway->ports.store->ops->low_water(gateway->ports.store);
-    char now[HX_TIME_TEXT_SIZE], text[96];
-    struct hx_gap gap = gateway->ports.store->ops->gap(gateway->ports.store);
-    enum hx_key_age age = hx_key_age(time, gateway->now.wall, low_water);
-    if (age == HX_KEY_AGE_GOOD && hx_issue_is_over(call->session, call->wanted.key))
-        age = HX_KEY_AGE_EXPIRED;
-    switch (age) {
-    case HX_KEY_AGE_GOOD:
-        call->is_from_gap = hx_gap_covers_key(&gap, time, gateway->now.wall);
-        return true;
-    case HX_KEY_AGE_EXPIRED:
-        hx_call_refuse(call, HX_ANSWER_KEY_EXPIRED, NULL);
-        return false;
-    case HX_KEY_AGE_FUTURE:
-        hx_wall_format(gateway->now.wall, now);
-        snprintf(text, sizeof(text), "The key's time lies ahead of ours, which is %s.", now);
-        hx_call_refuse(call, HX_ANSWER_KEY_INVALID, text);
-        return false;
-    }
-    return false;
-}
-
 /* What was answered in the gap of a restored ledger is not known, so that a repeat of it would look
  * like a new call. */
 static bool is_refused_after_restore(struct hx_call *call)
@@ -462,7 +437,7 @@ void hx_intake_found(struct hx_call *call, struct hx_store_request *found)
     call->candidates =
         hx_arena_alloc(&found->arena, (found->record_count + 1) * sizeof(*call->candidates));
     if (call->candidates == NULL) {
-        hx_call_refuse(call, HX_ANSWER_LEDGER_UNAVAILABLE, "Out of memory.");
+        hx_call_no_memory(call);
         return;
     }
     for (uint32_t i = 0; i < found->record_count; i++) {
@@ -495,6 +470,6 @@ void hx_intake_found(struct hx_call *call, struct hx_store_request *found)
     else if (call->is_following)
         hx_call_refuse(call, HX_ANSWER_KEY_EXPIRED, NULL);
     else if (call->wanted.key_source == HX_KEY_NONE ? !is_refused_after_restore(call)
-                                                    : is_key_acceptable(call))
+                                                    : hx_intake_is_key_acceptable(call))
         hx_intake_ask_neighbours(call);
 }

@@ -5,6 +5,8 @@
  */
 #include "engine/internal.h"
 
+#include <stdio.h>
+
 /* One more place where a key may stand. Returns false when it contradicts the one before. */
 static bool add_key(struct hx_call *call, const struct hx_mcp_text *text, enum hx_key_source source)
 {
@@ -14,10 +16,13 @@ static bool add_key(struct hx_call *call, const struct hx_mcp_text *text, enum h
         return false;
     if (call->wanted.key_source != HX_KEY_NONE)
         return hx_span_eq(call->wanted.key, text->text);
-    call->wanted.key = hx_arena_dup(&call->arena, text->text);
+    /* One that is too long to be a key is only looked at, and refused. */
+    call->wanted.key =
+        text->text.len > HX_KEY_LEN_MAX ? text->text : hx_arena_dup(&call->arena, text->text);
     call->wanted.key_source = source;
     call->is_param_key = source == HX_KEY_PARAMS;
-    return !hx_span_is_absent(call->wanted.key);
+    call->is_unread |= hx_span_is_absent(call->wanted.key);
+    return true;
 }
 
 static bool add_argument_key(struct hx_call *call, struct hx_span pointer,
@@ -28,8 +33,10 @@ static bool add_argument_key(struct hx_call *call, struct hx_span pointer,
     if (hx_span_is_absent(pointer) || hx_span_is_absent(call->arguments))
         return true;
     if (hx_mcp_argument_read(&gateway->scratch, call->arguments, pointer, &gateway->part_limits,
-                             &gateway->arena, &text) < 0)
-        return false;
+                             &gateway->arena, &text) < 0) {
+        call->is_unread = true;
+        return true;
+    }
     return add_key(call, &text, source);
 }
 
@@ -59,6 +66,8 @@ const char *hx_intake_read_key(struct hx_call *call, const struct hx_mcp_call *p
                      add_key(call, &parsed->param_key, HX_KEY_PARAMS) && add_header_key(call) &&
                      add_argument_key(call, rules->key_argument, HX_KEY_ARGUMENT) &&
                      add_argument_key(call, rules->inject_key, HX_KEY_INJECTED);
+    if (call->is_unread)
+        return NULL;
     if (!is_agreed)
         return "A key is not a string, or two keys in one call differ, or it cannot be told which "
                "call a header is about.";
@@ -152,11 +161,35 @@ void hx_intake_fill_wanted(struct hx_call *call)
     hx_mint_id(gateway, &wanted->id);
     hx_mint_id(gateway, &wanted->effect_key);
     if (wanted->key_source == HX_KEY_NONE) {
-        char *text = hx_arena_alloc(&call->arena, HX_ID_TEXT_SIZE);
-        hx_assert(text != NULL);
-        hx_id_format(&wanted->id, text);
-        wanted->key = hx_span_cstr(text);
+        hx_id_format(&wanted->id, call->own_key);
+        wanted->key = hx_span_cstr(call->own_key);
     }
     wanted->identity = hx_record_identity(gateway->hasher, wanted, server->is_key_principal_scoped);
     wanted->twin = hx_record_twin(gateway->hasher, wanted);
+}
+
+bool hx_intake_is_key_acceptable(struct hx_call *call)
+{
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_key_time time = hx_key_time(call->wanted.key, call->wanted.first_sent);
+    struct hx_wall low_water = gateway->ports.store->ops->low_water(gateway->ports.store);
+    char now[HX_TIME_TEXT_SIZE], text[96];
+    struct hx_gap gap = gateway->ports.store->ops->gap(gateway->ports.store);
+    enum hx_key_age age = hx_key_age(time, gateway->now.wall, low_water);
+    if (age == HX_KEY_AGE_GOOD && hx_issue_is_over(call->session, call->wanted.key))
+        age = HX_KEY_AGE_EXPIRED;
+    switch (age) {
+    case HX_KEY_AGE_GOOD:
+        call->is_from_gap = hx_gap_covers_key(&gap, time, gateway->now.wall);
+        return true;
+    case HX_KEY_AGE_EXPIRED:
+        hx_call_refuse(call, HX_ANSWER_KEY_EXPIRED, NULL);
+        return false;
+    case HX_KEY_AGE_FUTURE:
+        hx_wall_format(gateway->now.wall, now);
+        snprintf(text, sizeof(text), "The key's time lies ahead of ours, which is %s.", now);
+        hx_call_refuse(call, HX_ANSWER_KEY_INVALID, text);
+        return false;
+    }
+    return false;
 }

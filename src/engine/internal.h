@@ -107,6 +107,8 @@ struct hx_gateway {
 /* store.c: submitting, and where completions go. */
 void hx_store_end(struct hx_gateway *gateway);
 struct hx_store_request *hx_store_make(struct hx_gateway *gateway, enum hx_store_kind kind);
+/* One that was not handed over. */
+void hx_store_drop(struct hx_store_request *request);
 void hx_store_submit_for_work(struct hx_work *work, struct hx_store_request *request);
 void hx_store_submit_for_call(struct hx_call *call, struct hx_store_request *request);
 /* Not behind what was put off. */

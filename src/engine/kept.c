@@ -23,13 +23,21 @@ void hx_session_keep(struct hx_request *request, struct hx_buf *line)
         return;
     }
     struct hx_store_request *put = hx_store_make(gateway, HX_STORE_SESSION_PUT);
+    struct hx_span initialize = hx_arena_dup(&put->arena, hx_buf_span(&request->message));
+    if (hx_span_is_absent(initialize)) {
+        /* Without its client's words no later process could go on with it. */
+        hx_store_drop(put);
+        hx_tell(gateway, HX_TELL_WARN, "session_not_kept", "error=\"no memory\"");
+        hx_reply_line(request, line, NULL);
+        return;
+    }
     put->session = (struct hx_store_session){
         .key = session->options.key,
         .tenant = session->options.tenant,
         .principal = session->options.principal,
         .endpoint = session->options.endpoint,
         .revision = session->era->name,
-        .initialize = hx_arena_dup(&put->arena, hx_buf_span(&request->message)),
+        .initialize = initialize,
         .created = gateway->now.wall,
         .last_seen = gateway->now.wall,
     };
@@ -100,6 +108,21 @@ void hx_gateway_find_session(struct hx_gateway *gateway, const struct hx_digest 
 }
 
 /* ---- streams ---- */
+
+void hx_intake_name_stream(struct hx_call *call)
+{
+    const int64_t slow_ms = 200;
+    struct hx_gateway *gateway = call->gateway;
+    struct hx_downstream *client = call->session->options.downstream;
+    call->stream = HX_SPAN_NONE;
+    if (call->request->exchange == 0 || call->request->batch != NULL || !call->session->is_kept)
+        return;
+    struct hx_span name = client->ops->stream_name(client, call->request->exchange);
+    if (hx_span_is_absent(name))
+        return;
+    call->stream = hx_arena_dup(&call->arena, name);
+    hx_timer_arm(&gateway->timers, &call->slow, hx_mono_after(gateway->now.mono, slow_ms));
+}
 
 void hx_stream_keep(struct hx_call *call)
 {

@@ -66,6 +66,21 @@ void hx_link_send(struct hx_link *link, struct hx_buf *line, uint64_t tag)
     link->upstream->ops->send(link->upstream, line, tag);
 }
 
+void hx_link_send_cancel(const struct hx_route *route, const char *reason)
+{
+    struct hx_buf line, params;
+    char id[24];
+    hx_route_id_text(route, id);
+    hx_buf_init(&line, 1024);
+    hx_buf_init(&params, 256);
+    (void)hx_buf_printf(&params, "{\"requestId\":%s,\"reason\":\"%s\"}", id, reason);
+    if (hx_rewrite_build_request(&line, HX_SPAN_NONE, HX_SPAN_LIT("notifications/cancelled"),
+                                 hx_buf_span(&params)) == 0)
+        hx_link_send(route->link, &line, 0);
+    hx_buf_fini(&line);
+    hx_buf_fini(&params);
+}
+
 bool hx_link_want(struct hx_link *link)
 {
     if (link->state == HX_LINK_READY && !link->is_input_closed)

@@ -187,6 +187,11 @@ bool hx_link_want(struct hx_link *link);
 void hx_link_event(struct hx_link *link, struct hx_peer_event *event);
 /* Takes the line. `tag` comes back with its fate; 0 = nobody asks. */
 void hx_link_send(struct hx_link *link, struct hx_buf *line, uint64_t tag);
+/* Nobody can answer this request of the server's: it is told so at once, so that it can finish its
+ * work. */
+void hx_link_refuse_server(struct hx_link *link, struct hx_span raw_id, const char *reason);
+/* Tells the server that the request of `route` is not wanted any more. */
+void hx_link_send_cancel(const struct hx_route *route, const char *reason);
 void hx_link_become_ready(struct hx_link *link);
 /* The handshake is under way: it is given start_timeout. */
 void hx_link_limit_handshake(struct hx_link *link);
@@ -244,8 +249,8 @@ void hx_link_fail_waiting(struct hx_link *link);
 void hx_link_greet(struct hx_link *link);
 void hx_link_greeted(struct hx_link *link, const struct hx_rpc_msg *answer);
 /* Reads what the server says of itself in answer to any handshake. */
-void hx_link_learn_server(struct hx_link *link, const struct hx_rpc_msg *msg,
-                          struct hx_mcp_initialize_result *ret_result);
+int hx_link_learn_server(struct hx_link *link, const struct hx_rpc_msg *msg,
+                         struct hx_mcp_initialize_result *ret_result);
 /* Answers the client's `initialize` with what the server said to ours. */
 void hx_link_answer_initialize(struct hx_link *link, struct hx_request *request);
 

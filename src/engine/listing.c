@@ -83,9 +83,15 @@ void hx_listing_begin(struct hx_request *request, struct hx_span params)
     hx_buf_init(&listing->tool, 4096);
     request->listing = listing;
     request->asked = HX_ASKED_LIST;
-    if (!hx_span_is_absent(params) &&
-        hx_json_read(&gateway->scratch, params, &gateway->part_limits) == 0 &&
-        !read_params(gateway, listing, &after, &flaw)) {
+    int rc = hx_span_is_absent(params)
+                 ? HX_JSON_BAD_SYNTAX
+                 : hx_json_read(&gateway->scratch, params, &gateway->part_limits);
+    if (rc < 0) {
+        hx_operations_refuse(request, "LEDGER_UNAVAILABLE",
+                             "There is no memory for this request; nothing was done.");
+        return;
+    }
+    if (rc == 0 && !read_params(gateway, listing, &after, &flaw)) {
         hx_operations_refuse(request, "INVALID", flaw);
         return;
     }

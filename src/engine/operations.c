@@ -56,8 +56,8 @@ void hx_operations_answer(struct hx_request *request, struct hx_buf *json)
     if (!hx_buf_ok(json)) {
         hx_operations_refuse(
             request, "TOO_LARGE",
-            "This answer would be longer than a message may be here (message_max). "
-            "What is asked about is as it was; repeat the call with its key to "
+            "This answer would be longer than a message may be here (message_max), or there is no "
+            "memory for it. What is asked about is as it was; repeat the call with its key to "
             "get its result.");
         return;
     }
@@ -162,6 +162,7 @@ static struct hx_record named(const struct hx_session *session, struct hx_span t
 
 /* Which operation the parameters name: by its id, else by key and tool. */
 struct naming {
+    bool is_unread; /* there was no memory for the parameters */
     bool has_id;
     bool has_key;
     struct hx_id id;
@@ -172,8 +173,11 @@ struct naming {
 static struct naming read_naming(struct hx_gateway *gateway, struct hx_span params)
 {
     struct naming naming = {0};
-    if (hx_span_is_absent(params) ||
-        hx_json_read(&gateway->scratch, params, &gateway->part_limits) != 0)
+    int rc = hx_span_is_absent(params)
+                 ? HX_JSON_BAD_SYNTAX
+                 : hx_json_read(&gateway->scratch, params, &gateway->part_limits);
+    naming.is_unread = rc < 0;
+    if (rc != 0)
         return naming;
     struct hx_span id_text = hx_operations_text(gateway, "id");
     naming.key = hx_operations_text(gateway, "key");
@@ -183,14 +187,24 @@ static struct naming read_naming(struct hx_gateway *gateway, struct hx_span para
     return naming;
 }
 
+static bool is_refused(struct hx_request *request, const struct naming *naming)
+{
+    if (naming->is_unread)
+        hx_operations_refuse(request, "LEDGER_UNAVAILABLE",
+                             "There is no memory for this request; nothing was done.");
+    else if (!naming->has_id && !naming->has_key)
+        hx_operations_refuse(request, "NOT_FOUND", not_found);
+    else
+        return false;
+    return true;
+}
+
 static void find_one(struct hx_request *request, struct hx_span params, enum hx_asked asked)
 {
     struct hx_session *session = request->session;
     struct naming naming = read_naming(session->gateway, params);
-    if (!naming.has_id && !naming.has_key) {
-        hx_operations_refuse(request, "NOT_FOUND", not_found);
+    if (is_refused(request, &naming))
         return;
-    }
     struct hx_store_request *find = hx_store_make(session->gateway, HX_STORE_FIND);
     find->find_id = naming.has_id;
     find->find_identity = !naming.has_id;
@@ -244,10 +258,8 @@ static void cancel(struct hx_request *request, struct hx_span params)
     struct hx_decision_target target = {.id = naming.id, .owner = &owner};
     struct hx_record wanted;
     char who[300];
-    if (!naming.has_id && !naming.has_key) {
-        hx_operations_refuse(request, "NOT_FOUND", not_found);
+    if (is_refused(request, &naming))
         return;
-    }
     if (!naming.has_id) {
         const char *flaw = hx_key_flaw(naming.key);
         if (flaw != NULL) {

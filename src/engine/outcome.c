@@ -135,9 +135,9 @@ void hx_outcome_answer(struct hx_work *work, const struct hx_rpc_msg *msg, struc
     struct hx_mcp_error error = {0};
     struct hx_mcp_call_result result = {0};
     struct hx_span text = msg->result;
+    bool is_unread = false;
     if (msg->kind == HX_RPC_ERROR) {
-        if (hx_mcp_error_read(&gateway->tape, msg, &gateway->arena, &error) < 0)
-            error.has_code = false;
+        is_unread = hx_mcp_error_read(&gateway->tape, msg, &gateway->arena, &error) < 0;
         text = error.message.state == HX_MCP_TEXT_GIVEN ? error.message.text : msg->error;
     } else {
         result = hx_mcp_call_result_read(&gateway->tape, msg);
@@ -146,6 +146,11 @@ void hx_outcome_answer(struct hx_work *work, const struct hx_rpc_msg *msg, struc
     if (msg->kind == HX_RPC_ERROR && work->is_cancel_forwarded) {
         /* What a server answers to a call that was cancelled says nothing about what it did. */
         hx_work_lost(work, HX_REASON_CANCEL_UNANSWERED, false);
+        return;
+    }
+    if (is_unread) {
+        /* What it says may prove that nothing happened. */
+        hx_work_lost(work, HX_REASON_UNREADABLE_REPLY, false);
         return;
     }
     if (error.has_code && error.code == URL_ELICITATION_REQUIRED && hx_work_has_attempt(work)) {

@@ -126,9 +126,15 @@ static void resolve(struct hx_request *request, struct hx_span arguments)
     struct hx_decision decision = {.type = HX_EV_RESOLVE_HAPPENED};
     const struct word *word = NULL;
     char who[300];
-    bool is_read = !hx_span_is_absent(arguments) &&
-                   hx_json_read(&gateway->scratch, arguments, &gateway->part_limits) == 0;
-    if (is_read && hx_id_parse(hx_operations_text(gateway, "id"), &target.id))
+    int rc = hx_span_is_absent(arguments)
+                 ? HX_JSON_BAD_SYNTAX
+                 : hx_json_read(&gateway->scratch, arguments, &gateway->part_limits);
+    if (rc < 0) {
+        hx_operations_refuse(request, "LEDGER_UNAVAILABLE",
+                             "There is no memory for this request; nothing was done.");
+        return;
+    }
+    if (rc == 0 && hx_id_parse(hx_operations_text(gateway, "id"), &target.id))
         word = find_word(hx_operations_text(gateway, "decision"));
     if (word == NULL) {
         hx_operations_refuse(request, "INVALID",

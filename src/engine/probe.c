@@ -122,7 +122,7 @@ static void send_probe(struct hx_work *work, struct hx_link *link)
                      hx_mono_after(work->gateway->now.mono, ANSWER_MS));
     } else {
         hx_route_free(route);
-        note(work, "probe cannot be written: a place has no value");
+        note(work, "probe cannot be written: a place has no value, or there is no memory");
         plan(work);
     }
     hx_buf_fini(&line);
@@ -157,29 +157,40 @@ void hx_probe_due(struct hx_work *work)
 
 /* The result that is told: what the probe saw, as text, since what a tool promises in its schema
  * cannot be made up. */
+static int write_found(const struct hx_work *work, struct hx_span seen, struct hx_buf *line)
+{
+    struct hx_buf text;
+    struct hx_json_writer writer;
+    hx_buf_init(&text, TEXT_MAX);
+    (void)hx_buf_printf(&text,
+                        "This call happened; its own result was lost. What %.*s shows of it: %.*s",
+                        HX_SPAN_FMT(probe_of(work)->tool), HX_SPAN_FMT(seen));
+    hx_json_writer_init(&writer, line);
+    (void)hx_buf_append_cstr(line, "{\"content\":[{\"type\":\"text\",\"text\":");
+    hx_json_put_string(&writer, hx_buf_span(&text));
+    (void)hx_buf_append_cstr(line, "}]}");
+    bool is_whole = hx_buf_ok(&text) && hx_buf_ok(line);
+    hx_buf_fini(&text);
+    return is_whole ? 0 : HX_E_NOMEM;
+}
+
 static void take_found(struct hx_work *work, struct hx_json_tape *tape)
 {
     const struct hx_probe *probe = probe_of(work);
     uint32_t at =
         hx_span_is_absent(probe->result) ? 0 : hx_json_pointer_find(tape, 0, probe->result);
     struct hx_span seen = hx_json_raw(tape, at == HX_JSON_NONE ? 0 : at);
-    struct hx_buf line, text;
-    struct hx_json_writer writer;
+    struct hx_buf line;
     hx_buf_init(&line, 2 * (size_t)TEXT_MAX);
-    hx_buf_init(&text, TEXT_MAX);
-    (void)hx_buf_printf(&text,
-                        "This call happened; its own result was lost. What %.*s shows of it: %.*s",
-                        HX_SPAN_FMT(probe->tool), HX_SPAN_FMT(seen));
-    hx_json_writer_init(&writer, &line);
-    (void)hx_buf_append_cstr(&line, "{\"content\":[{\"type\":\"text\",\"text\":");
-    hx_json_put_string(&writer, hx_buf_span(&text));
-    (void)hx_buf_append_cstr(&line, "}]}");
+    if (write_found(work, seen, &line) < 0) {
+        /* That it was found is what counts. */
+        hx_buf_reset(&line);
+        (void)write_found(work, HX_SPAN_LIT("more than can be shown here"), &line);
+    }
     note(work, "probe found it");
     hx_probe_end(work);
-    if (hx_buf_ok(&line))
-        hx_outcome_reconstructed(work, &line);
+    hx_outcome_reconstructed(work, &line);
     hx_buf_fini(&line);
-    hx_buf_fini(&text);
 }
 
 static void take_negative(struct hx_work *work)

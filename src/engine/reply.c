@@ -16,7 +16,7 @@ static bool is_whole(struct hx_gateway *gateway, const struct hx_buf *line)
 }
 
 /* Takes the line. One that could not be written whole is not sent. */
-static void send_line(struct hx_session *session, struct hx_buf *line,
+static bool send_line(struct hx_session *session, struct hx_buf *line,
                       const struct hx_sending *sending)
 {
     struct hx_gateway *gateway = session->gateway;
@@ -24,18 +24,33 @@ static void send_line(struct hx_session *session, struct hx_buf *line,
     if (session->is_gone || !is_whole(gateway, line)) {
         hx_buf_fini(line);
         hx_delivery_fate(gateway, sending->tag, HX_PEER_NOT_SENT);
-        return;
+        return false;
     }
     client->ops->send(client, line, sending);
     hx_buf_fini(line);
     hx_link_stir(session->link);
+    return true;
 }
 
-void hx_send_aside(struct hx_session *session, struct hx_buf *line, uint64_t exchange)
+/* Whoever asked is owed a word. For this one there is room always, and it leaves open what became
+ * of the request: the ledger knows, of what is guarded. */
+static void say_too_much(const struct hx_session *session, struct hx_span id, struct hx_buf *line)
+{
+    hx_buf_fini(line);
+    hx_buf_init(line, HX_ALLOC_SMALL_MAX / 2);
+    if (hx_rewrite_build_error(line, id, session->era->may_omit_error_id, HX_RPC_INTERNAL_ERROR,
+                               HX_SPAN_LIT("There is no memory for this answer, or it is longer "
+                                           "than a message may be. What was asked for may have "
+                                           "happened."),
+                               HX_SPAN_LIT("{\"code\":\"NO_MEMORY\",\"retry_safe\":false}")) < 0)
+        hx_buf_reset(line);
+}
+
+bool hx_send_aside(struct hx_session *session, struct hx_buf *line, uint64_t exchange)
 {
     const struct hx_sending sending = {
         .tag = session->gateway->next_tag++, .exchange = exchange, .kind = HX_SENDING_ASIDE};
-    send_line(session, line, &sending);
+    return send_line(session, line, &sending);
 }
 
 void hx_exchange_settle(struct hx_session *session, uint64_t exchange)
@@ -85,7 +100,13 @@ static void send_batch(struct hx_session *session, struct hx_batch *batch)
             share_tag(gateway, answer->note, tag);
     }
     (void)hx_buf_append_char(&line, ']'); /* the buffer remembers a failure */
-    send_line(session, &line, &(struct hx_sending){.tag = tag, .exchange = batch->exchange});
+    if (!hx_buf_ok(&line)) {
+        /* Who asks again for one of them is given it. */
+        hx_delivery_fate(gateway, tag, HX_PEER_NOT_SENT);
+        say_too_much(session, HX_SPAN_NONE, &line);
+        tag = gateway->next_tag++;
+    }
+    (void)send_line(session, &line, &(struct hx_sending){.tag = tag, .exchange = batch->exchange});
 }
 
 void hx_batch_release(struct hx_session *session, struct hx_batch *batch)
@@ -144,12 +165,18 @@ bool hx_batch_withdraw(struct hx_session *session, const struct hx_rpc_id *id)
 void hx_reply_line(struct hx_request *request, struct hx_buf *line, struct hx_delivery_note *note)
 {
     struct hx_session *session = request->session;
+    if (!session->is_gone && !is_whole(session->gateway, line)) {
+        if (note != NULL)
+            hx_delivery_take_back(session->gateway, note);
+        note = NULL;
+        say_too_much(session, request->raw_id, line);
+    }
     const struct hx_sending sending = {.tag = note ? note->tag : session->gateway->next_tag++,
                                        .exchange = request->exchange};
     if (request->batch != NULL)
         add_to_batch(session, request->batch, request, line, note);
     else
-        send_line(session, line, &sending);
+        (void)send_line(session, line, &sending);
     hx_request_free(request);
 }
 
@@ -161,7 +188,7 @@ void hx_reply_error(struct hx_request *request, int64_t code, struct hx_span mes
     hx_buf_init(&line, session->gateway->options.message_max);
     if (hx_rewrite_build_error(&line, request->raw_id, session->era->may_omit_error_id, code,
                                message, data) < 0)
-        hx_buf_reset(&line); /* an empty line is not sent */
+        hx_buf_reset(&line); /* hx_reply_line says so in fewer words */
     hx_reply_line(request, &line, NULL);
 }
 
@@ -179,7 +206,7 @@ static void send_fault(struct hx_session *session, struct hx_buf *line)
     const struct hx_sending sending = {
         .tag = session->gateway->next_tag++, .exchange = session->taking, .kind = HX_SENDING_FAULT};
     session->taking = 0;
-    send_line(session, line, &sending);
+    (void)send_line(session, line, &sending);
 }
 
 void hx_reply_fault(struct hx_session *session, struct hx_span id, int64_t code, const char *text)
@@ -205,4 +232,28 @@ void hx_reply_invalid(struct hx_session *session, struct hx_batch *batch,
         add_to_batch(session, batch, NULL, &line, NULL);
     else
         send_fault(session, &line);
+}
+
+void hx_reply_unread(struct hx_session *session, struct hx_batch *batch, struct hx_span id)
+{
+    struct hx_buf line;
+    hx_buf_init(&line, session->gateway->options.message_max);
+    if (hx_rewrite_build_error(
+            &line, id, session->era->may_omit_error_id,
+            hx_answer_code(HX_ANSWER_LEDGER_UNAVAILABLE),
+            HX_SPAN_LIT("There is no memory for this message; nothing was sent. "
+                        "Repeat it as it is."),
+            HX_SPAN_LIT("{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true}")) < 0)
+        hx_buf_reset(&line);
+    if (batch != NULL)
+        add_to_batch(session, batch, NULL, &line, NULL);
+    else
+        send_fault(session, &line);
+}
+
+void hx_reply_no_memory(struct hx_request *request)
+{
+    hx_reply_error(request, hx_answer_code(HX_ANSWER_UPSTREAM_UNAVAILABLE),
+                   HX_SPAN_LIT("There is no memory to pass this request on; nothing was sent."),
+                   HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
 }

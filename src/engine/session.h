@@ -266,10 +266,15 @@ void hx_reply_invalid(struct hx_session *session, struct hx_batch *batch,
                       const struct hx_rpc_msg *msg);
 /* An error about a message that has no request here, with its raw id or none. */
 void hx_reply_fault(struct hx_session *session, struct hx_span id, int64_t code, const char *text);
+/* A message that there was no memory to read. `id`: its raw id, or none. */
+void hx_reply_unread(struct hx_session *session, struct hx_batch *batch, struct hx_span id);
+/* A request that there was no memory to pass on. */
+void hx_reply_no_memory(struct hx_request *request);
 /* Whatever came on `exchange` gets no answer. Harmless for 0. */
 void hx_exchange_settle(struct hx_session *session, uint64_t exchange);
-/* Takes the line: a request or notification of ours that belongs to `exchange`, or to none. */
-void hx_send_aside(struct hx_session *session, struct hx_buf *line, uint64_t exchange);
+/* Takes the line: a request or notification of ours that belongs to `exchange`, or to none. False:
+ * it was not written whole, or nobody is there, and it is not sent. */
+bool hx_send_aside(struct hx_session *session, struct hx_buf *line, uint64_t exchange);
 void hx_batch_release(struct hx_session *session, struct hx_batch *batch);
 /* Takes an answer out of a batch that has not left yet; false when there is none to this id. */
 bool hx_batch_withdraw(struct hx_session *session, const struct hx_rpc_id *id);

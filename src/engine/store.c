@@ -212,7 +212,7 @@ void hx_store_init(struct hx_gateway *gateway)
     gateway->quiet_again.fire = on_again;
 }
 
-static void request_free(struct hx_store_request *request)
+void hx_store_drop(struct hx_store_request *request)
 {
     ticket_free(request->context);
     hx_store_request_free(request);
@@ -223,7 +223,7 @@ void hx_store_end(struct hx_gateway *gateway)
     struct hx_list *node;
     hx_list_splice(&gateway->quiet_failed, &gateway->lazy);
     while ((node = hx_list_take_first(&gateway->quiet_failed)) != NULL)
-        request_free(hx_container_of(node, struct hx_store_request, node));
+        hx_store_drop(hx_container_of(node, struct hx_store_request, node));
     while ((node = hx_list_first(&gateway->tickets)) != NULL)
         ticket_free(hx_container_of(node, struct ticket, node));
 }
@@ -235,7 +235,7 @@ static void quiet_done(struct hx_gateway *gateway, struct hx_store_request *done
     enum { KEPT_MAX = 4096 };
     bool is_worth_it = done->kind == HX_STORE_TOUCH && done->result == HX_STORE_NOT_DONE;
     if (!is_worth_it || gateway->quiet_failed_count >= KEPT_MAX || gateway->is_stopping) {
-        request_free(done);
+        hx_store_drop(done);
         return;
     }
     hx_list_append(&gateway->quiet_failed, &done->node);
@@ -441,7 +441,7 @@ void hx_store_note(struct hx_gateway *gateway, const struct hx_id *operation, st
     request->record.id = *operation;
     request->note = hx_arena_dup(&request->arena, note);
     if (hx_span_is_absent(request->note)) {
-        request_free(request);
+        hx_store_drop(request);
         return;
     }
     hx_store_submit_quiet(gateway, request);

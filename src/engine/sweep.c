@@ -46,6 +46,8 @@ static void look_after(struct hx_gateway *gateway, const struct hx_store_found *
         return;
     }
     work = hx_work_load(gateway, record, NULL);
+    if (work == NULL)
+        return; /* no memory; the next sweep finds it again */
     work->facts = hx_facts_of(found->owner_fact, found->is_sender_gone, found->is_epoch_current);
     hx_ladder_begin(work);
     hx_work_look_again_later(work);
@@ -71,6 +73,8 @@ static void settle(struct hx_gateway *gateway, const struct hx_store_found *foun
         return;
     if (work == NULL)
         work = hx_work_load(gateway, record, NULL);
+    if (work == NULL)
+        return; /* no memory; the next sweep finds it again */
     work->facts = hx_facts_of(found->owner_fact, found->is_sender_gone, found->is_epoch_current);
     hx_work_event(work, is_left ? HX_EV_LOOK : HX_EV_HUMAN_DUE);
 }

@@ -32,30 +32,36 @@ void hx_upstream_failed_request(struct hx_link *link, struct hx_request *request
     hx_buf_fini(&text);
 }
 
-void hx_link_learn_server(struct hx_link *link, const struct hx_rpc_msg *msg,
-                          struct hx_mcp_initialize_result *ret_result)
+int hx_link_learn_server(struct hx_link *link, const struct hx_rpc_msg *msg,
+                         struct hx_mcp_initialize_result *ret_result)
 {
     struct hx_gateway *gateway = link->gateway;
-    if (hx_mcp_initialize_result_read(&gateway->scratch, msg->result, &gateway->part_limits,
-                                      &gateway->arena, ret_result) < 0)
-        *ret_result = (struct hx_mcp_initialize_result){0};
+    int rc = hx_mcp_initialize_result_read(&gateway->scratch, msg->result, &gateway->part_limits,
+                                           &gateway->arena, ret_result);
+    if (rc < 0)
+        return HX_TRACE(rc);
     link->has_operations = ret_result->has_operations_extension;
     link->has_task_calls =
         ret_result->has_task_calls && hx_mcp_facts(ret_result->revision)->has_core_tasks;
+    return 0;
 }
 
-static void learn_server(struct hx_session *session, const struct hx_rpc_msg *msg)
+static int learn_server(struct hx_session *session, const struct hx_rpc_msg *msg)
 {
     struct hx_mcp_initialize_result result;
-    hx_link_learn_server(session->link, msg, &result);
-    session->era = hx_mcp_facts(result.revision);
+    int rc = hx_link_learn_server(session->link, msg, &result);
+    if (rc == 0)
+        session->era = hx_mcp_facts(result.revision);
+    return HX_TRACE(rc);
 }
 
 static int rewrite_answer(struct hx_link *link, const struct hx_request *request,
                           const struct hx_rpc_msg *msg, struct hx_buf *line)
 {
     if (msg->kind == HX_RPC_RESULT && request->kind == HX_REQUEST_INITIALIZE) {
-        learn_server(request->session, msg);
+        int rc = learn_server(request->session, msg);
+        if (rc < 0)
+            return HX_TRACE(rc);
         const struct hx_rewrite_initialize change = {
             .id = request->raw_id, .operations_extension = HX_SPAN_LIT(HX_OPERATIONS_EXTENSION)};
         return hx_rewrite_initialize_result(&link->gateway->rewrite, msg->raw, &change, line);
@@ -88,7 +94,10 @@ static void answer_request(struct hx_link *link, struct hx_route *route,
     if (rc != 0) {
         hx_buf_fini(&line);
         hx_reply_error(request, HX_RPC_INTERNAL_ERROR,
-                       HX_SPAN_LIT("The server's answer is too large to pass on."), HX_SPAN_NONE);
+                       rc == HX_E_NOMEM
+                           ? HX_SPAN_LIT("There is no memory to pass the server's answer on.")
+                           : HX_SPAN_LIT("The server's answer is too large to pass on."),
+                       HX_SPAN_NONE);
         return;
     }
     if (request->kind == HX_REQUEST_INITIALIZE && msg->kind == HX_RPC_RESULT)
@@ -149,7 +158,7 @@ static void fan_out_progress(struct hx_work *work, const struct hx_rpc_msg *msg)
         struct hx_buf line;
         hx_buf_init(&line, gateway->options.message_max);
         if (hx_rewrite_progress(&gateway->rewrite, msg->raw, call->progress_token, &line) == 0)
-            hx_send_aside(call->session, &line, call->request->exchange);
+            (void)hx_send_aside(call->session, &line, call->request->exchange);
         hx_buf_fini(&line);
     }
 }
@@ -201,7 +210,7 @@ static void pass_to_client(struct hx_link *link, struct hx_span raw, const struc
             continue;
         hx_buf_init(&line, link->gateway->options.message_max);
         if (hx_buf_append_span(&line, raw) == 0)
-            hx_send_aside(session, &line, about != NULL ? about->exchange : 0);
+            (void)hx_send_aside(session, &line, about != NULL ? about->exchange : 0);
         hx_buf_fini(&line);
     }
 }
@@ -235,7 +244,7 @@ static void take_notification(struct hx_link *link, const struct hx_rpc_msg *msg
     case HX_MCP_CANCELLED: {
         struct hx_mcp_cancelled cancelled;
         if (hx_mcp_cancelled_read(&link->gateway->tape, msg, &link->gateway->arena, &cancelled) < 0)
-            return;
+            cancelled.reason.state = HX_MCP_TEXT_BAD; /* it is a cancel all the same */
         struct hx_ask *ask = hx_ask_find_server(link, &cancelled.request_id);
         struct hx_buf line;
         if (ask == NULL)
@@ -243,7 +252,7 @@ static void take_notification(struct hx_link *link, const struct hx_rpc_msg *msg
         hx_buf_init(&line, link->gateway->options.message_max);
         if (hx_rewrite_cancelled(&link->gateway->rewrite, msg->raw, hx_span_cstr(ask->id_text),
                                  &line) == 0)
-            hx_send_aside(ask->session, &line, 0);
+            (void)hx_send_aside(ask->session, &line, 0);
         hx_buf_fini(&line);
         hx_ask_withdraw(ask);
         return;
@@ -311,17 +320,34 @@ static void take_request(struct hx_link *link, const struct hx_rpc_msg *msg)
     hx_ask_for_server(link, msg);
 }
 
-/* An unreadable answer still tells whose it was: the tool has answered, and what it said is
- * lost. */
-static void take_unreadable(struct hx_link *link, struct hx_span line)
+static const char not_json[] = "The server's answer is not valid UTF-8 JSON, so it cannot be "
+                               "passed on.";
+static const char no_memory[] = "There is no memory for the server's answer.";
+
+static struct hx_route *route_of_unreadable(struct hx_link *link, const struct hx_skim_result *seen,
+                                            const struct hx_rpc_id *id)
+{
+    if (seen->has_method)
+        return NULL;
+    if (link->has_answer)
+        return hx_route_find(link, link->speaking);
+    return seen->is_object ? hx_route_find_rpc(link, id) : NULL;
+}
+
+/* An unreadable answer still tells whose it was: the tool has answered, and what it said is lost.
+ * `why` is said of that. */
+static void take_unreadable(struct hx_link *link, struct hx_span line, const char *why)
 {
     struct hx_skim skim;
     hx_skim_begin(&skim);
     hx_skim_add(&skim, line);
     struct hx_skim_result seen = hx_skim_end(&skim);
     struct hx_rpc_id id = seen.has_id ? hx_rpc_id_parse(hx_skim_id(&skim)) : (struct hx_rpc_id){0};
-    struct hx_route *route =
-        seen.is_object && !seen.has_method ? hx_route_find_rpc(link, &id) : NULL;
+    struct hx_route *route = route_of_unreadable(link, &seen, &id);
+    if (why == no_memory && seen.has_method && seen.has_id) {
+        hx_link_refuse_server(link, id.raw, "There is no memory for this request.");
+        return;
+    }
     if (route == NULL) {
         link->noise_count++;
         link->server->noise++;
@@ -333,10 +359,7 @@ static void take_unreadable(struct hx_link *link, struct hx_span line)
     if (end.work != NULL)
         hx_route_lost(&end, HX_REASON_UNREADABLE_REPLY, false);
     else if (end.request != NULL)
-        hx_reply_error(end.request, HX_RPC_INTERNAL_ERROR,
-                       HX_SPAN_LIT("The server's answer is not valid UTF-8 JSON, so it cannot be "
-                                   "passed on."),
-                       HX_SPAN_NONE);
+        hx_reply_error(end.request, HX_RPC_INTERNAL_ERROR, hx_span_cstr(why), HX_SPAN_NONE);
 }
 
 static void take_one(struct hx_link *link, const struct hx_rpc_msg *msg, struct hx_buf *line)
@@ -356,7 +379,7 @@ static void take_one(struct hx_link *link, const struct hx_rpc_msg *msg, struct 
         return;
     case HX_RPC_INVALID:
         if (msg->fault != HX_RPC_EMPTY)
-            take_unreadable(link, msg->raw);
+            take_unreadable(link, msg->raw, not_json);
         return;
     }
 }
@@ -365,14 +388,9 @@ static void take_one(struct hx_link *link, const struct hx_rpc_msg *msg, struct 
  * its caller waits for it. */
 static void take_batch(struct hx_link *link, const struct hx_rpc_msg *batch)
 {
-    uint32_t count = hx_json_at(&link->gateway->tape, batch->root)->count;
-    struct hx_span *elements = hx_arena_alloc(&link->gateway->arena, count * sizeof(*elements));
+    struct hx_span elements[HX_RPC_ELEMENTS_MAX];
     uint32_t at_element = 0;
-    if (elements == NULL) {
-        link->noise_count++;
-        link->server->noise++;
-        return;
-    }
+    hx_assert(hx_json_at(&link->gateway->tape, batch->root)->count <= HX_RPC_ELEMENTS_MAX);
     hx_json_for_each(at, &link->gateway->tape, batch->root) elements[at_element++] =
         hx_json_raw(&link->gateway->tape, at);
     for (uint32_t i = 0; i < at_element; i++) {
@@ -383,6 +401,8 @@ static void take_batch(struct hx_link *link, const struct hx_rpc_msg *batch)
             hx_rpc_read(&link->gateway->tape, hx_buf_span(&line), &link->gateway->limits,
                         &link->gateway->arena, &msg) == 0)
             take_one(link, &msg, &line);
+        else
+            take_unreadable(link, elements[i], no_memory);
         hx_buf_fini(&line);
     }
 }
@@ -394,8 +414,9 @@ void hx_upstream_message(struct hx_link *link, struct hx_peer_event *event)
     link->has_answer = link->speaking != 0 && event->is_answer;
     if (hx_rpc_read(&link->gateway->tape, hx_buf_span(&event->line), &link->gateway->limits,
                     &link->gateway->arena, &msg) < 0) {
-        hx_tell(link->gateway, HX_TELL_ERROR, "answer_dropped", "reason=memory len=%zu",
+        hx_tell(link->gateway, HX_TELL_ERROR, "answer_unread", "reason=memory len=%zu",
                 event->line.len);
+        take_unreadable(link, hx_buf_span(&event->line), no_memory);
         return;
     }
     if (msg.kind == HX_RPC_INVALID)

@@ -130,7 +130,15 @@ struct hx_verb *hx_gateway_decide(struct hx_gateway *gateway,
                                   const struct hx_decision *decision, struct hx_span who,
                                   hx_gateway_decided *decided, void *context)
 {
+    struct hx_span outcome = decision->outcome.bytes;
     struct hx_verb *verb = new_verb(gateway, context);
+    if (!hx_span_is_absent(outcome)) {
+        outcome = hx_arena_dup(&verb->arena, outcome);
+        if (hx_span_is_absent(outcome)) {
+            free_verb(verb);
+            return NULL;
+        }
+    }
     snprintf(verb->who, sizeof(verb->who), "%.*s", HX_SPAN_FMT(who));
     verb->decider = (struct hx_decider){.store = gateway->ports.store,
                                         .clock = gateway->ports.clock,
@@ -140,8 +148,7 @@ struct hx_verb *hx_gateway_decide(struct hx_gateway *gateway,
     verb->decision.words = hx_span_is_absent(decision->words)
                                ? HX_SPAN_NONE
                                : hx_arena_dup(&verb->arena, decision->words);
-    if (!hx_span_is_absent(decision->outcome.bytes))
-        verb->decision.outcome.bytes = hx_arena_dup(&verb->arena, decision->outcome.bytes);
+    verb->decision.outcome.bytes = outcome;
     verb->target.id = target->id;
     if (target->wanted != NULL) {
         verb->wanted = keep(verb, target->wanted);

@@ -23,12 +23,23 @@ static void send_request(struct hx_link *link, struct hx_request *request)
         return;
     }
     if (hx_rpc_read(&link->gateway->tape, hx_buf_span(&request->message), &link->gateway->limits,
-                    &link->gateway->arena, &msg) < 0 ||
-        msg.kind != HX_RPC_REQUEST) {
+                    &link->gateway->arena, &msg) < 0) {
+        hx_reply_no_memory(request);
+        return;
+    }
+    if (msg.kind != HX_RPC_REQUEST) {
         hx_upstream_failed_request(link, request);
         return;
     }
     struct hx_route *route = hx_route_new(link, HX_ROUTE_REQUEST);
+    hx_route_id_text(route, id);
+    hx_buf_init(&line, link->gateway->options.message_max + 64);
+    if (hx_rewrite_id(&msg, hx_span_cstr(id), &line) != 0) {
+        hx_buf_fini(&line);
+        hx_route_free(route);
+        hx_reply_no_memory(request);
+        return;
+    }
     route->request = request;
     request->route = route;
     request->was_sent = true;
@@ -37,10 +48,7 @@ static void send_request(struct hx_link *link, struct hx_request *request)
     if (request->limit_ms > 0)
         hx_timer_arm(&link->gateway->timers, &request->limit,
                      hx_mono_after(link->gateway->now.mono, request->limit_ms));
-    hx_route_id_text(route, id);
-    hx_buf_init(&line, link->gateway->options.message_max + 64);
-    if (hx_rewrite_id(&msg, hx_span_cstr(id), &line) == 0)
-        hx_link_send(link, &line, route->id);
+    hx_link_send(link, &line, route->id);
     hx_buf_fini(&line);
 }
 

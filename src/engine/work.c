@@ -18,17 +18,10 @@ struct hx_span hx_work_keep_span(struct hx_work *work, struct hx_span span)
     return copy;
 }
 
-struct hx_record hx_work_keep_record(struct hx_work *work, const struct hx_record *record)
+bool hx_work_keep_record(struct hx_work *work, const struct hx_record *record,
+                         struct hx_record *ret_record)
 {
-    struct hx_record kept = *record;
-    kept.tenant = hx_work_keep_span(work, record->tenant);
-    kept.principal = hx_work_keep_span(work, record->principal);
-    kept.server = hx_work_keep_span(work, record->server);
-    kept.tool = hx_work_keep_span(work, record->tool);
-    kept.key = hx_work_keep_span(work, record->key);
-    kept.arguments = hx_work_keep_span(work, record->arguments);
-    kept.outcome.bytes = hx_work_keep_span(work, record->outcome.bytes);
-    return kept;
+    return hx_record_copy(&work->arena, record, ret_record);
 }
 
 void hx_work_use_link(struct hx_work *work, struct hx_link *link)
@@ -67,7 +60,11 @@ static struct hx_work *new_work(struct hx_gateway *gateway, const struct hx_id *
 struct hx_work *hx_work_new_absent(struct hx_call *call)
 {
     struct hx_work *work = new_work(call->gateway, &call->wanted.id, call->session->link);
-    struct hx_record record = hx_work_keep_record(work, &call->wanted);
+    struct hx_record record;
+    if (!hx_work_keep_record(work, &call->wanted, &record)) {
+        hx_work_retire(work);
+        return NULL;
+    }
     hx_op_init_absent(&work->op, &record);
     work->tool = call->tool;
     work->needs_approval = call->needs_approval;
@@ -87,7 +84,11 @@ struct hx_work *hx_work_load(struct hx_gateway *gateway, const struct hx_record 
                              struct hx_link *link)
 {
     struct hx_work *work = new_work(gateway, &record->id, link);
-    struct hx_record kept = hx_work_keep_record(work, record);
+    struct hx_record kept;
+    if (!hx_work_keep_record(work, record, &kept)) {
+        hx_work_retire(work);
+        return NULL;
+    }
     hx_op_init_loaded(&work->op, &kept);
     work->tool = hx_tool_get(hx_server_find(gateway, kept.server), kept.tool);
     work->needs_approval = hx_work_needs_approval(work);

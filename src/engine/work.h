@@ -111,14 +111,17 @@ struct hx_work {
 };
 
 /* work.c: operations in hand. */
+/* Of what is small. */
 struct hx_span hx_work_keep_span(struct hx_work *work, struct hx_span span);
-/* Makes the work own everything that a record points at. */
-struct hx_record hx_work_keep_record(struct hx_work *work, const struct hx_record *record);
+/* Makes the work own everything that a record points at. False: there is no memory. */
+bool hx_work_keep_record(struct hx_work *work, const struct hx_record *record,
+                         struct hx_record *ret_record) HX_MUST_CHECK;
 void hx_work_look_again_later(struct hx_work *work);
+/* NULL: there is no memory for its arguments. */
 struct hx_work *hx_work_new_absent(struct hx_call *call);
-/* `link` may be NULL: it is chosen when an attempt begins. */
 /* From now on by the rules of the server that is in the place of a retired one. */
 void hx_work_renew_rules(struct hx_work *work);
+/* `link` may be NULL: it is chosen when an attempt begins. NULL: there is no memory for the row. */
 struct hx_work *hx_work_load(struct hx_gateway *gateway, const struct hx_record *record,
                              struct hx_link *link);
 /* The link over which an attempt would go, chosen now if it was not; NULL when there is none. */

@@ -77,8 +77,10 @@ void hx_work_found(struct hx_work *work, struct hx_store_request *done)
     enum hx_op_state before = work->op.durable.state;
     bool is_as_before =
         found->record.fence == work->op.durable.fence && found->record.state == before;
-    if (found->record.fence != work->op.durable.fence || found->record.state != before)
-        work->op.durable = hx_work_keep_record(work, &found->record);
+    if (!is_as_before && !hx_work_keep_record(work, &found->record, &work->op.durable)) {
+        hx_timer_arm(&gateway->timers, &work->poll, hx_mono_after(gateway->now.mono, POLL_MS));
+        return;
+    }
     work->facts = hx_facts_of(found->owner_fact, found->is_sender_gone, found->is_epoch_current);
     tell_who_waited_enough(work);
     bool is_down_known = work->is_down_known;
@@ -130,14 +132,15 @@ void hx_work_stored(struct hx_work *work, struct hx_store_request *done)
             event.type = HX_EV_SPOOLED;
         break;
     case HX_STORE_STALE:
-        if (done->record_count > 0 && !hx_is_row_sound(gateway, &done->records[0].record)) {
+        if (done->record_count > 0 &&
+            (!hx_is_row_sound(gateway, &done->records[0].record) ||
+             !hx_work_keep_record(work, &done->records[0].record, &fresh))) {
             event.type = HX_EV_STORE_FAILED; /* nothing was written, and the row says nothing */
             break;
         }
         event.type = HX_EV_STALE;
         if (done->record_count > 0) {
             const struct hx_store_found *row = &done->records[0];
-            fresh = hx_work_keep_record(work, &row->record);
             event.fresh = &fresh;
             work->facts = hx_facts_of(row->owner_fact, row->is_sender_gone, row->is_epoch_current);
             event.facts = work->facts;
@@ -172,13 +175,32 @@ void hx_work_stored(struct hx_work *work, struct hx_store_request *done)
     hx_work_step(work, &event, NULL);
 }
 
+/* The stored result is there and cannot be had now: nobody is told that it is gone. */
+static void cannot_read(struct hx_work *work)
+{
+    struct hx_list *node;
+    while ((node = hx_list_first(&work->calls)) != NULL) {
+        struct hx_call *call = hx_container_of(node, struct hx_call, node);
+        call->is_result_unread = true;
+        hx_call_answer(call, HX_ANSWER_RESULT_UNAVAILABLE, hx_op_answered_record(&work->op));
+    }
+    hx_work_look_again_later(work);
+}
+
 static void payload_read(struct hx_work *work, struct hx_store_request *done)
 {
     work->is_payload_reading = false;
     struct hx_outcome *outcome = &work->op.durable.outcome;
+    struct hx_span payload = HX_SPAN_NONE;
     if (done->result == HX_STORE_DONE && !hx_span_is_absent(done->payload))
-        outcome->bytes = hx_work_keep_span(work, done->payload);
-    else
+        payload = hx_arena_dup(&work->arena, done->payload);
+    if (done->result == HX_STORE_NOT_DONE ||
+        (hx_span_is_absent(payload) && !hx_span_is_absent(done->payload))) {
+        cannot_read(work);
+        return;
+    }
+    outcome->bytes = payload;
+    if (hx_span_is_absent(payload))
         outcome->place = HX_OUTCOME_GONE;
     struct hx_effect answer = {.type = HX_DO_ANSWER_ALL,
                                .answer = outcome->place == HX_OUTCOME_GONE

@@ -107,15 +107,15 @@ static int read_fingerprint(struct hapax_call *call, const struct hapax_request 
     hx_fingerprinter_fini(&fingerprinter);
     if (rc == 0)
         return 0;
-    return hx_lib_fail(error, HAPAX_E_MISUSE, "The arguments: %s",
-                       rc > 0 ? hx_fingerprint_outcome_text(rc) : "out of memory.");
+    if (rc < 0)
+        return hx_lib_fail_memory(error);
+    return hx_lib_fail(error, HAPAX_E_MISUSE, "The arguments: %s", hx_fingerprint_outcome_text(rc));
 }
 
+/* Absent: no memory. */
 static struct hx_span keep(struct hapax_call *call, const char *text)
 {
-    struct hx_span kept = hx_arena_dup(&call->arena, hx_span_cstr(text != NULL ? text : ""));
-    hx_assert(!hx_span_is_absent(kept)); /* the arena has room for more than all names together */
-    return kept;
+    return hx_arena_dup(&call->arena, hx_span_cstr(text != NULL ? text : ""));
 }
 
 /* What the row will say if there is none. */
@@ -138,6 +138,10 @@ static int fill_record(struct hapax_call *call, const struct hapax_request *requ
         .holder = hapax->owner,
     };
     record->updated = record->created;
+    if (hx_span_is_absent(record->tenant) || hx_span_is_absent(record->server) ||
+        hx_span_is_absent(record->principal) || hx_span_is_absent(record->tool) ||
+        hx_span_is_absent(record->key))
+        return hx_lib_fail_memory(error);
     struct hx_key_time time = hx_key_time(record->key, record->first_sent);
     record->first_sent = time.first_sent;
     int rc = read_fingerprint(call, request, record, error);
@@ -317,7 +321,7 @@ static int claim(struct hapax_call *call, struct hapax_conn *conn,
 int hapax_claim(struct hapax *hapax, struct hapax_conn *conn, const struct hapax_request *request,
                 struct hapax_call **ret_call, struct hapax_error *ret_error)
 {
-    int rc = hx_lib_check(hapax, ret_error);
+    int rc = hx_lib_enter(hapax, ret_error);
     const char *flaw = rc < 0 ? NULL : request_flaw(request);
     if (flaw != NULL)
         rc = hx_lib_fail(ret_error, HAPAX_E_MISUSE, "%s", flaw);

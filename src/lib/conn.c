@@ -14,11 +14,17 @@ static int check(const struct hapax_conn *conn, struct hapax_error *error)
     return hx_lib_check(conn->hapax, error);
 }
 
+static int enter(const struct hapax_conn *conn, struct hapax_error *error)
+{
+    int rc = check(conn, error);
+    return rc < 0 ? rc : hx_lib_enter(conn->hapax, error);
+}
+
 int hapax_attach(struct hapax *hapax, struct sqlite3 *db, const char *sqlite_source, unsigned flags,
                  struct hapax_conn **ret_conn, struct hapax_error *ret_error)
 {
     struct hx_guest *guest = NULL;
-    int rc = hx_lib_check(hapax, ret_error);
+    int rc = hx_lib_enter(hapax, ret_error);
     if (rc < 0)
         return rc;
     if (db == NULL || (flags & ~HAPAX_WRITES_OUTSIDE) != 0)
@@ -63,7 +69,7 @@ static void release_all(struct hapax_conn *conn, enum end end)
 
 int hapax_begin(struct hapax_conn *conn, struct hapax_error *ret_error)
 {
-    int rc = check(conn, ret_error);
+    int rc = enter(conn, ret_error);
     if (rc < 0)
         return rc;
     if (hx_guest_begin(conn->guest) < 0)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/fault.h"
 #include "lib/internal.h"
 
@@ -37,4 +38,18 @@ int hx_lib_check(const struct hapax *hapax, struct hapax_error *error)
         return hx_lib_fail(error, HAPAX_E_MISUSE,
                            "The ledger was opened before a fork: open it again in the child.");
     return 0;
+}
+
+int hx_lib_fail_memory(struct hapax_error *error)
+{
+    return hx_lib_fail(error, HAPAX_E_LEDGER, "No memory: nothing was done.");
+}
+
+/* The process is not ours to end. */
+int hx_lib_enter(const struct hapax *hapax, struct hapax_error *error)
+{
+    int rc = hx_lib_check(hapax, error);
+    if (rc == 0 && !hx_alloc_be_guest())
+        rc = hx_lib_fail_memory(error);
+    return rc;
 }

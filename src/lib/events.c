@@ -56,7 +56,7 @@ static bool fill_texts(struct hapax_events *events)
 int hapax_events_due(struct hapax *hapax, unsigned limit, struct hapax_events **ret_events,
                      struct hapax_error *ret_error)
 {
-    int rc = hx_lib_check(hapax, ret_error);
+    int rc = hx_lib_enter(hapax, ret_error);
     if (rc == 0 && (limit == 0 || limit > HX_STORE_OUTBOX_DUE_MAX))
         rc = hx_lib_fail(ret_error, HAPAX_E_MISUSE, "The limit is 1 to 256 events.");
     if (rc == 0)
@@ -71,7 +71,7 @@ int hapax_events_due(struct hapax *hapax, unsigned limit, struct hapax_events **
     if (events->request->result == HX_STORE_NOT_DONE)
         rc = hx_lib_fail_fault(ret_error, HAPAX_E_LEDGER);
     else if (!fill_texts(events))
-        rc = hx_lib_fail(ret_error, HAPAX_E_LEDGER, "No memory for the events.");
+        rc = hx_lib_fail_memory(ret_error);
     else
         rc = (int)count;
     if (rc > 0)
@@ -106,7 +106,7 @@ void hapax_events_get(const struct hapax_events *events, unsigned index,
 int hapax_event_mark(struct hapax *hapax, const struct hapax_event *event, int is_delivered,
                      struct hapax_error *ret_error)
 {
-    int rc = hx_lib_check(hapax, ret_error);
+    int rc = hx_lib_enter(hapax, ret_error);
     if (rc == 0 && (event == NULL || event->size < sizeof(*event)))
         rc = hx_lib_fail(ret_error, HAPAX_E_MISUSE, "The event is none of hapax_events_get.");
     if (rc < 0)

@@ -17,6 +17,12 @@ static int check_call(const struct hapax_call *call, struct hapax_error *error)
     return hx_lib_check(call->hapax, error);
 }
 
+static int enter(const struct hapax_call *call, struct hapax_error *error)
+{
+    int rc = check_call(call, error);
+    return rc < 0 ? rc : hx_lib_enter(call->hapax, error);
+}
+
 static bool has_attempt(const struct hapax_call *call)
 {
     return call->op.phase == HX_PHASE_SENDING || call->op.phase == HX_PHASE_AWAITING;
@@ -26,7 +32,7 @@ static bool has_attempt(const struct hapax_call *call)
 static int enter_running(struct hapax_call *call, struct hapax_conn *conn,
                          struct hapax_error *error)
 {
-    int rc = check_call(call, error);
+    int rc = enter(call, error);
     if (rc == 0)
         rc = hx_lib_enlist(call, conn, error);
     if (rc == 0 && !has_attempt(call))
@@ -91,7 +97,7 @@ static int make_outcome(struct hapax_call *call, const void *bytes, size_t size,
     } else {
         outcome.bytes = hx_arena_dup(&call->arena, given);
         if (hx_span_is_absent(outcome.bytes))
-            return hx_lib_fail(error, HAPAX_E_LEDGER, "No memory for the outcome.");
+            return hx_lib_fail_memory(error);
     }
     *ret_outcome = outcome;
     return 0;
@@ -240,7 +246,7 @@ int hapax_receipt(struct hapax_call *call, struct hapax_conn *conn, const char *
 
 int hapax_delivered(struct hapax_call *call, int is_delivered, struct hapax_error *ret_error)
 {
-    int rc = check_call(call, ret_error);
+    int rc = enter(call, ret_error);
     if (rc < 0)
         return rc;
     if (!call->has_record || call->is_void || call->conn != NULL)
@@ -262,7 +268,7 @@ int hapax_delivered(struct hapax_call *call, int is_delivered, struct hapax_erro
 static int enter_unknown(struct hapax_call *call, struct hapax_conn *conn,
                          struct hapax_error *error)
 {
-    int rc = check_call(call, error);
+    int rc = enter(call, error);
     if (rc == 0)
         rc = hx_lib_enlist(call, conn, error);
     if (rc == 0 && (call->verdict != HAPAX_UNKNOWN || call->op.phase != HX_PHASE_IDLE))

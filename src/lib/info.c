@@ -78,9 +78,7 @@ static int load_payload(struct hapax_call *call, struct hapax_error *error)
 static void load_receipt(struct hapax_call *call)
 {
     const struct hx_store_request *request = ask(call, HX_STORE_RESUME_GET);
-    call->receipt = request->result == HX_STORE_DONE
-                        ? hx_arena_dup(&call->arena, request->resume.text)
-                        : HX_SPAN_NONE;
+    call->receipt = request->result == HX_STORE_DONE ? request->resume.text : HX_SPAN_NONE;
 }
 
 static void name_operation(struct hapax_call *call)

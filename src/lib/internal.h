@@ -119,6 +119,10 @@ int hx_lib_fail(struct hapax_error *error, int code, const char *format, ...) HX
 int hx_lib_fail_fault(struct hapax_error *error, int code);
 /* 0 when `hapax` may be used here and now. */
 int hx_lib_check(const struct hapax *hapax, struct hapax_error *error);
+/* The same, before a piece of work that may fail: there is memory for what cannot fail in it. */
+int hx_lib_enter(const struct hapax *hapax, struct hapax_error *error);
+/* "No memory", which is nobody's mistake and may be over soon. */
+int hx_lib_fail_memory(struct hapax_error *error);
 
 /* ---- ledger.c ---- */
 

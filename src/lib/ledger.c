@@ -5,6 +5,7 @@
  */
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,6 +15,8 @@
 #include "lib/internal.h"
 
 enum { LISTEN_MS = 1000 };
+
+static _Atomic unsigned open_count;
 
 struct waiting {
     bool is_done;
@@ -69,6 +72,8 @@ static void free_hapax(struct hapax *hapax)
     hx_free(hapax->tenant);
     hapax->magic = 0;
     hx_free(hapax);
+    if (atomic_fetch_sub(&open_count, 1) == 1)
+        hx_alloc_guest_over();
 }
 
 int hapax_open(const struct hapax_options *options, struct hapax **ret_hapax,
@@ -77,6 +82,9 @@ int hapax_open(const struct hapax_options *options, struct hapax **ret_hapax,
     const char *flaw = options_flaw(options);
     if (flaw != NULL)
         return hx_lib_fail(ret_error, HAPAX_E_MISUSE, "%s", flaw);
+    if (!hx_alloc_be_guest())
+        return hx_lib_fail_memory(ret_error);
+    atomic_fetch_add(&open_count, 1);
     struct hapax *hapax = hx_new(struct hapax);
     pthread_condattr_t attributes;
     hapax->magic = HX_LIB_MAGIC;

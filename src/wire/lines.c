@@ -164,3 +164,25 @@ bool hx_lines_end(struct hx_lines *lines, struct hx_line *ret_line)
     ret_line->is_terminated = false;
     return true;
 }
+
+void hx_lines_refuse(struct hx_lines *lines, struct hx_line *line)
+{
+    bool is_terminated = line->is_terminated;
+    struct hx_span text = line->text;
+    hx_assert(line->kind != HX_LINE_OVERSIZE);
+    hx_assert(!lines->is_skipping); /* between two lines */
+    hx_skim_begin(&lines->skim);
+    hx_skim_add(&lines->skim, text);
+    *line = (struct hx_line){
+        .kind = HX_LINE_OVERSIZE,
+        .text = hx_skim_id(&lines->skim),
+        .size = text.len,
+        .is_terminated = is_terminated,
+        .skim = hx_skim_end(&lines->skim),
+    };
+    if (lines->hasher == NULL)
+        return;
+    hx_hasher_begin(lines->hasher);
+    hx_hasher_add(lines->hasher, text);
+    line->digest = hx_hasher_end(lines->hasher);
+}

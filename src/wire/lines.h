@@ -54,6 +54,9 @@ void hx_lines_fini(struct hx_lines *lines);
  * is used up and more is needed. Cannot fail: a line whose start could not be kept for want of
  * memory is treated as oversize, and nothing else is harmed. */
 bool hx_lines_next(struct hx_lines *lines, struct hx_span *input, struct hx_line *ret_line);
+/* A TEXT or HEADER line that its receiver has no memory for, seen as oversize: who waits for it is
+ * found by its id. The rest of `line` is as it was. */
+void hx_lines_refuse(struct hx_lines *lines, struct hx_line *line);
 /* At the end of the input: what stood there without a newline, if anything. */
 bool hx_lines_end(struct hx_lines *lines, struct hx_line *ret_line);
 

@@ -136,7 +136,7 @@ static void on_stall_told(struct sim *sim, struct sim_event *event)
         report(sim, process, HX_PEER_STALLED, event->tag, HX_SPAN_NONE);
 }
 
-static void send_line(struct hx_upstream *port, struct hx_buf *line, uint64_t tag)
+static void take_line(struct hx_upstream *port, struct hx_buf *line, uint64_t tag)
 {
     struct sim_upstream *upstream = sim_upstream_of(port);
     struct sim *sim = upstream->life->sim;
@@ -174,6 +174,13 @@ static void send_line(struct hx_upstream *port, struct hx_buf *line, uint64_t ta
     report(sim, process, HX_PEER_WRITTEN, tag, HX_SPAN_NONE);
     deliver(sim, process, upstream, hx_buf_span(line), tag);
     hx_buf_fini(line);
+}
+
+static void send_line(struct hx_upstream *port, struct hx_buf *line, uint64_t tag)
+{
+    unsigned long left = sim_memory_leave();
+    take_line(port, line, tag);
+    sim_memory_return(left);
 }
 
 static void end_by_gateway(struct sim_upstream *upstream, int64_t low_ms, int64_t high_ms)

@@ -241,12 +241,13 @@ static void write_call(struct sim *sim, const struct sim_call *call,
     (void)hx_buf_printf(line, call->is_text_id ? "\"c%u\"" : "%u", call->id);
     (void)hx_buf_printf(line,
                         ",\"method\":\"tools/call\",\"params\":{\"name\":\"%s\",\"arguments\":{"
-                        "\"amount\":%u%s,\"memo\":\"caf\\u00e9\"},\"_meta\":{\"sim\":%u",
+                        "\"amount\":%u%s,\"memo\":\"caf\\u00e9\"",
                         sim_tool_names[intent->tool], intent->group,
                         call->is_conflict && !is_strange(sim, call) ? ".5"
                         : (call->number & 1) != 0                   ? ".0"
-                                                                    : "",
-                        call->number);
+                                                                    : "");
+    sim_memory_pad(sim, line);
+    (void)hx_buf_printf(line, "},\"_meta\":{\"sim\":%u", call->number);
     if (sim_chance(&sim->luck, 300))
         (void)hx_buf_printf(line, ",\"progressToken\":\"p%u\"", call->number);
     if (key[0] != '\0' && !intent->is_param_key)
@@ -329,7 +330,7 @@ void sim_host_call(struct sim *sim, struct sim_host *host, struct sim_intent *in
     call->is_conflict = is_conflict;
     call->sent_at = call->arrived_at = sim->now;
     call->state = SIM_CALL_OPEN;
-    hx_buf_init(&line, 1 << 16);
+    hx_buf_init(&line, 1 << 20);
     write_call(sim, call, intent, &line);
     sim_trace(sim, "host %u sends call %u of intent %u (%s %u%s%s) to life %u, id %u", host->number,
               call->number, intent->number, sim_tool_names[intent->tool], intent->group,

@@ -110,7 +110,7 @@ static int64_t delay_ms(struct sim *sim)
     return sim_between(&sim->luck, 1, 8);
 }
 
-static void flush(struct hx_store *store)
+static void flush_now(struct hx_store *store)
 {
     struct sim_life *life = life_of(store);
     struct sim *sim = life->sim;
@@ -131,6 +131,13 @@ static void flush(struct hx_store *store)
     struct sim_event *event = sim_after(sim, at - sim->now, on_commit);
     event->a = life->number;
     event->tag = (uint64_t)after;
+}
+
+static void flush(struct hx_store *store)
+{
+    unsigned long left = sim_memory_leave();
+    flush_now(store);
+    sim_memory_return(left);
 }
 
 static struct hx_store_request *take_done(struct hx_store *store)

@@ -234,7 +234,9 @@ static void end(struct sim_life *life)
 void sim_life_turn(struct sim_life *life)
 {
     struct sim *sim = life->sim;
+    sim_memory_turn(life);
     int64_t wait_ms = hx_gateway_turn(life->gateway);
+    sim_memory_turn_over(life);
     life->wake_at = wait_ms < 0 ? -1 : sim->now + wait_ms;
     sim->turns++;
     for (uint32_t i = 1; life->has_cancel_near && i <= sim->call_count; i++) {

@@ -45,7 +45,7 @@ struct sim_event *sim_pipe_repeat(struct sim *sim, uint32_t life, struct hx_span
     return event;
 }
 
-static void send_line(struct hx_downstream *downstream, struct hx_buf *bytes,
+static void take_line(struct hx_downstream *downstream, struct hx_buf *bytes,
                       const struct hx_sending *sending)
 {
     struct sim_door *door = sim_door_of(downstream);
@@ -98,6 +98,14 @@ static void close_both(struct hx_downstream *downstream)
     if (!door->is_reader_gone)
         settle_unread(door, false);
     sim_host_cut(door->life->sim, door->life->number);
+}
+
+static void send_line(struct hx_downstream *downstream, struct hx_buf *bytes,
+                      const struct hx_sending *sending)
+{
+    unsigned long left = sim_memory_leave();
+    take_line(downstream, bytes, sending);
+    sim_memory_return(left);
 }
 
 const struct hx_downstream_ops sim_pipe_ops = {

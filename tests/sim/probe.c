@@ -98,7 +98,7 @@ void sim_probe_take(struct sim *sim, struct sim_process *process, const struct h
         answer_at_length(sim, process, msg);
         return;
     }
-    hx_buf_init(&line, 1 << 16);
+    hx_buf_init(&line, 1 << 20);
     (void)hx_buf_printf(&line, "{\"jsonrpc\":\"2.0\",\"id\":%.*s,", HX_SPAN_FMT(msg->id.raw));
     if (!sim->options.is_scripted && sim_chance(&sim->extra, sim->is_calm ? 50 : 200))
         write_unclear(sim, &line);

@@ -208,7 +208,7 @@ static void dispatch(struct sim_upstream *upstream, struct sim_process *process,
     cut->tag = tag;
 }
 
-static void send_line(struct hx_upstream *port, struct hx_buf *line, uint64_t tag)
+static void take_line(struct hx_upstream *port, struct hx_buf *line, uint64_t tag)
 {
     struct sim_upstream *upstream = sim_upstream_of(port);
     struct sim *sim = upstream->life->sim;
@@ -234,6 +234,13 @@ static void send_line(struct hx_upstream *port, struct hx_buf *line, uint64_t ta
     if (is_taken(upstream, process, tag))
         dispatch(upstream, process, hx_buf_span(line), tag);
     hx_buf_fini(line);
+}
+
+static void send_line(struct hx_upstream *port, struct hx_buf *line, uint64_t tag)
+{
+    unsigned long left = sim_memory_leave();
+    take_line(port, line, tag);
+    sim_memory_return(left);
 }
 
 static void send_with(struct hx_upstream *port, struct hx_buf *line, struct hx_span headers,

@@ -589,6 +589,27 @@ static void who_dropped_his_connection_waits_no_more(void **state)
     end(sim);
 }
 
+/* Seeds 4042, 4658: the one before it left, and there was no memory for the one that was let in. */
+static void who_is_let_in_is_not_refused_on_the_spot(void **state)
+{
+    (void)state;
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    sim->form.pad = 2 * HX_ALLOC_SMALL_MAX;
+    sim->script_disk_ms = 100;
+    want(sim, 1, SIM_PAY, "");
+    want(sim, 1, SIM_PAY, "");
+    sim_run_for(sim, 20);
+    sim_web_cut(sim, sim_exchange_find(sim, sim_call_get(sim, 1)->exchange), false);
+    for (int i = 0; i < 20; i++) {
+        hx_alloc_fail_large_at(1);
+        sim_run_for(sim, 1);
+    }
+    hx_alloc_fail_at(0);
+    sim_run_for(sim, 5000);
+    assert_int_equal(answers(sim, 2), 1);
+    end(sim);
+}
+
 /* Seed 48772: what is between the two sends the request again when its connection dies. */
 static void a_request_that_comes_again_after_its_connection_died_acts_once(void **state)
 {
@@ -681,6 +702,7 @@ int main(void)
         cmocka_unit_test(a_stream_is_not_given_to_another_principal),
         cmocka_unit_test(an_idempotent_call_is_sent_again_after_a_crash),
         cmocka_unit_test(a_question_is_answered_where_it_was_asked),
+        cmocka_unit_test(who_is_let_in_is_not_refused_on_the_spot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -253,8 +253,10 @@ static void write_result(struct sim *sim, struct sim_run *run)
                                             ",\"n\":1.50e+00"};
         (void)hx_buf_printf(&run->result,
                             "{\"content\":[{\"type\":\"text\",\"text\":\"done \\u00e9 %u\"} ],"
-                            "\"run\":%u%s}",
-                            run->number, run->number, tails[sim_below(&sim->luck, 3)]);
+                            "\"run\":%u",
+                            run->number, run->number);
+        sim_memory_pad(sim, &run->result);
+        (void)hx_buf_printf(&run->result, "%s}", tails[sim_below(&sim->luck, 3)]);
     }
 }
 
@@ -426,7 +428,7 @@ static void take_request(struct sim *sim, struct sim_process *process, const str
         take_call(sim, process, msg, event);
         return;
     }
-    hx_buf_init(&line, 1 << 16);
+    hx_buf_init(&line, 1 << 20);
     (void)hx_buf_printf(&line,
                         "{\"jsonrpc\":\"2.0\",\"id\":%.*s,\"result\":", HX_SPAN_FMT(msg->id.raw));
     if (hx_span_eq_cstr(msg->method, "initialize")) {

@@ -109,7 +109,8 @@ bool sim_chance(struct sim_rng *rng, unsigned per_mille);
     X(PROBE_ABSENT, "absence proved by probes")                                                    \
     X(PROBE_AGAIN, "ready again after a proof of absence")                                         \
     X(EVENT, "event received")                                                                     \
-    X(EVENT_AGAIN, "event received again")
+    X(EVENT_AGAIN, "event received again")                                                         \
+    X(NO_MEMORY, "memory refused")
 
 enum sim_mark {
 #define SIM_MARK_ENUM(NAME, text) SIM_##NAME,
@@ -418,6 +419,7 @@ struct sim_weather {
     unsigned double_send, batch, conflict, clock_jump, silent, orderly_end;
     unsigned cut, session_end, session_idle, vanish, stranger, move;
     unsigned answer_lost, rejected, session_lost, point, resume_loss;
+    unsigned no_memory;
 };
 
 enum sim_share { SIM_SHARE_NOTHING, SIM_SHARE_ALL, SIM_SHARE_PRINCIPAL };
@@ -429,6 +431,7 @@ struct sim_form {
     bool is_remote; /* the tool server is reached over HTTP */
     bool has_probe; /* the keyed tool is looked after by another one, find */
     enum hx_probe_match match;
+    uint32_t pad; /* bytes that arguments and results are longer by */
 };
 
 struct sim_options {
@@ -457,7 +460,8 @@ struct sim {
     struct sim_rng extra;  /* what came later: histories without it stay as they were */
     struct sim_form form;
     struct sim_weather weather;
-    bool is_calm; /* faults are over */
+    bool is_calm;         /* faults are over */
+    bool is_memory_short; /* a refusal is ordered for the turn that runs */
 
     struct hx_clock clock;
     struct hx_rand rand;
@@ -809,5 +813,17 @@ void sim_mark(struct sim *sim, enum sim_mark mark);
 _Noreturn void sim_fail(struct sim *sim, const char *format, ...) HX_PRINTF(2, 3);
 void sim_print_trace(const struct sim *sim, FILE *out, size_t lines);
 const char *sim_short_id(const struct hx_id *id);
+
+/* ---- memory.c: what a gateway is refused ---- */
+
+void sim_memory_choose(struct sim *sim);
+/* A member that makes an object large, behind another one. */
+void sim_memory_pad(const struct sim *sim, struct hx_buf *json);
+/* Before and after a turn of a gateway. */
+void sim_memory_turn(struct sim_life *life);
+void sim_memory_turn_over(struct sim_life *life);
+/* Around what is done outside of the gateway while it is in a turn. */
+unsigned long sim_memory_leave(void);
+void sim_memory_return(unsigned long left);
 
 #endif

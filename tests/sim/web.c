@@ -229,7 +229,7 @@ static struct sim_exchange *open_exchange(struct sim_door *door, uint64_t number
     return is_its ? exchange : NULL;
 }
 
-static void send_line(struct hx_downstream *downstream, struct hx_buf *bytes,
+static void take_line(struct hx_downstream *downstream, struct hx_buf *bytes,
                       const struct hx_sending *sending)
 {
     struct sim_door *door = sim_door_of(downstream);
@@ -391,6 +391,14 @@ static void stream_kept(struct hx_downstream *downstream, uint64_t number)
     if (!exchange->is_named)
         sim_fail(sim_door_of(downstream)->life->sim, "a stream is kept that nobody named");
     exchange->is_told |= exchange->is_connected;
+}
+
+static void send_line(struct hx_downstream *downstream, struct hx_buf *bytes,
+                      const struct hx_sending *sending)
+{
+    unsigned long left = sim_memory_leave();
+    take_line(downstream, bytes, sending);
+    sim_memory_return(left);
 }
 
 const struct hx_downstream_ops sim_web_ops = {

@@ -451,6 +451,7 @@ void sim_history(struct sim *sim)
     const int64_t calm_ms = 60 * 60 * 1000;
     choose_weather(sim);
     sim_probe_choose(sim);
+    sim_memory_choose(sim);
     sim_plan(sim);
     sim_refused_plan(sim);
     for (uint32_t i = 1; i <= sim->form.port_count; i++)

@@ -147,15 +147,11 @@ static bool may_batch(const struct hx_http_exchange *exchange)
 
 /* Copies where the elements are, since delivering one reads others onto the tape. */
 static size_t split(struct hx_http_client *client, const struct hx_rpc_msg *batch,
-                    struct hx_span **ret_elements)
+                    struct hx_span elements[HX_RPC_ELEMENTS_MAX])
 {
-    uint32_t count = hx_json_at(&client->tape, batch->root)->count;
-    struct hx_span *elements = hx_alloc(count * sizeof *elements);
     size_t at_element = 0;
 
-    *ret_elements = elements;
-    if (elements == NULL)
-        return 0;
+    hx_assert(hx_json_at(&client->tape, batch->root)->count <= HX_RPC_ELEMENTS_MAX);
     hx_json_for_each(at, &client->tape, batch->root) elements[at_element++] =
         hx_json_raw(&client->tape, at);
     return at_element;
@@ -165,7 +161,7 @@ static void deliver_text(struct hx_http_exchange *exchange, struct hx_span text,
                          struct hx_buf *owned)
 {
     struct hx_http_client *client = exchange->client;
-    struct hx_span *elements = NULL;
+    struct hx_span elements[HX_RPC_ELEMENTS_MAX];
     struct hx_rpc_msg msg;
     size_t count;
 
@@ -185,7 +181,7 @@ static void deliver_text(struct hx_http_exchange *exchange, struct hx_span text,
         deliver(exchange, &msg, owned); /* noise too: the engine counts and shows it */
         return;
     }
-    count = split(client, &msg, &elements);
+    count = split(client, &msg, elements);
     for (size_t i = 0; i < count; i++) {
         if (!read_message(client, elements[i], &msg))
             break;
@@ -193,7 +189,6 @@ static void deliver_text(struct hx_http_exchange *exchange, struct hx_span text,
             msg.raw = elements[i];
         deliver(exchange, &msg, NULL);
     }
-    hx_free(elements);
 }
 
 static void deliver_oversize(struct hx_http_exchange *exchange, const struct hx_skim_result *seen,

@@ -7,23 +7,20 @@
 
 enum { EXTRA_HEADERS_MAX = 16, HEADER_MAX = 8192 };
 
-/* What the message is, as far as its way is concerned. */
-static enum hx_http_purpose read_purpose(struct hx_http_client *client, struct hx_span line,
-                                         struct hx_rpc_msg *ret_msg)
-{
-    hx_arena_reset(&client->arena);
-    if (hx_rpc_read(&client->tape, line, &client->limits, &client->arena, ret_msg) != 0)
-        ret_msg->kind = HX_RPC_INVALID;
-    return ret_msg->kind == HX_RPC_REQUEST ? HX_HTTP_REQUEST : HX_HTTP_NOTICE;
-}
-
+/* NULL: there is no memory to see what it is, and a request that went as a notice would have no
+ * answer. */
 static struct hx_http_exchange *message_new(struct hx_http_client *client, struct hx_buf *line,
                                             uint64_t tag)
 {
-    struct hx_rpc_msg msg = {.kind = HX_RPC_INVALID};
-    enum hx_http_purpose purpose = read_purpose(client, hx_buf_span(line), &msg);
-    struct hx_http_exchange *exchange = hx_http_exchange_new(client, purpose);
+    struct hx_rpc_msg msg;
+    struct hx_http_exchange *exchange;
+    enum hx_http_purpose purpose;
 
+    hx_arena_reset(&client->arena);
+    if (hx_rpc_read(&client->tape, hx_buf_span(line), &client->limits, &client->arena, &msg) < 0)
+        return NULL;
+    purpose = msg.kind == HX_RPC_REQUEST ? HX_HTTP_REQUEST : HX_HTTP_NOTICE;
+    exchange = hx_http_exchange_new(client, purpose);
     exchange->tag = tag;
     if (purpose == HX_HTTP_REQUEST) {
         enum hx_mcp_method method = hx_mcp_method_parse(msg.method);
@@ -75,6 +72,11 @@ void hx_http_send_with(struct hx_upstream *upstream, struct hx_buf *line, struct
         return;
     }
     exchange = message_new(client, line, tag);
+    if (exchange == NULL) {
+        hx_buf_fini(line);
+        hx_http_client_tell(client, HX_PEER_NOT_SENT, tag);
+        return;
+    }
     hx_http_exchange_queue(exchange);
     if (!take_extra(exchange, headers))
         hx_http_exchange_abort(exchange, HX_PEER_LOSS_NONE);

@@ -122,12 +122,14 @@ struct hx_peer_event *front_tell(struct session *session, enum hx_peer_event_typ
     return event;
 }
 
-void front_read(struct front *front, struct hx_span text, struct hx_rpc_msg *ret_msg)
+bool front_read(struct front *front, struct hx_span text, struct hx_rpc_msg *ret_msg)
 {
     hx_arena_reset(&front->arena);
-    if (hx_rpc_read(&front->tape, text, &front->limits, &front->arena, ret_msg) < 0)
+    bool is_read = hx_rpc_read(&front->tape, text, &front->limits, &front->arena, ret_msg) == 0;
+    if (!is_read)
         *ret_msg = (struct hx_rpc_msg){.kind = HX_RPC_INVALID};
     hx_json_tape_trim(&front->tape, TAPE_KEPT);
+    return is_read;
 }
 
 /* --- turns --- */

@@ -197,7 +197,7 @@ struct hx_mono front_now(const struct front *front);
 void front_wake_at(struct front *front, struct hx_mono at);
 struct hx_peer_event *front_tell(struct session *session, enum hx_peer_event_type type);
 /* One message, read onto the front's tape; of kind INVALID when it is none, or memory is short. */
-void front_read(struct front *front, struct hx_span text, struct hx_rpc_msg *ret_msg);
+bool front_read(struct front *front, struct hx_span text, struct hx_rpc_msg *ret_msg);
 
 /* door.c: what comes in */
 void door_take(struct front *front, uint64_t exchange, struct hx_web_request *request);

@@ -64,7 +64,7 @@ void refuse_stream(struct front *front, struct stream *stream, const struct refu
     struct hx_rpc_msg msg = {0};
 
     if (stream->kind == STREAM_POST && stream->request != NULL)
-        front_read(front, hx_buf_span(&stream->request->body), &msg);
+        (void)front_read(front, hx_buf_span(&stream->request->body), &msg);
     refuse(front, stream->web, refusal, msg.kind == HX_RPC_REQUEST ? msg.id.raw : HX_SPAN_NONE,
            stream->origin);
     stream_free(front, stream);

@@ -16,6 +16,7 @@ REFUSAL(refusal_session_missing, 400,
         "Bad request: Mcp-Session-Id is required, and only initialize goes without it");
 REFUSAL(refusal_event_id, 400, "Bad request: Last-Event-ID is none of this server");
 REFUSAL(refusal_second_get, 409, "Conflict: only one GET stream is allowed for a session");
+REFUSAL(refusal_memory, 503, "There is no memory for this message now; nothing was sent");
 static const struct refusal refusal_parse = {
     .status = 400, .code = -32700, .sentence = "Parse error: the body is no JSON-RPC message"};
 
@@ -28,8 +29,9 @@ static void begin_session(struct front *front, struct stream *stream)
     struct session *session;
     struct hx_rpc_msg msg;
 
-    front_read(front, hx_buf_span(&stream->request->body), &msg);
-    if (msg.kind == HX_RPC_INVALID)
+    if (!front_read(front, hx_buf_span(&stream->request->body), &msg))
+        refusal = &refusal_memory;
+    else if (msg.kind == HX_RPC_INVALID)
         refusal = &refusal_parse;
     else if (msg.kind != HX_RPC_REQUEST || hx_mcp_method_parse(msg.method) != HX_MCP_INITIALIZE)
         refusal = &refusal_session_missing;

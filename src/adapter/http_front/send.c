@@ -69,7 +69,7 @@ static bool has_begun(struct session *session, const struct hx_buf *line)
     struct hx_json_tape tape;
     struct hx_rpc_msg msg;
 
-    front_read(front, hx_buf_span(line), &msg);
+    (void)front_read(front, hx_buf_span(line), &msg);
     if (msg.kind != HX_RPC_RESULT)
         return false;
     hx_json_tape_init(&tape);

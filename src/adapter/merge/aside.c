@@ -5,6 +5,8 @@
  */
 #include "adapter/merge/internal.h"
 #include "base/alloc.h"
+#include "wire/rewrite.h"
+#include "wire/skim.h"
 #include "json/text.h"
 
 enum { ASKS_MAX = 1024 }; /* per leg; no engine leaves more of them open */
@@ -52,6 +54,18 @@ struct ask *ask_find_token(struct merge *merge, const struct hx_rpc_id *token)
     return found;
 }
 
+/* An answer in the client's name to a question of the leg's server. */
+static void leg_refuse(struct leg *leg, struct hx_span raw_id, const char *reason)
+{
+    struct hx_buf line;
+
+    hx_buf_init(&line, leg->merge->options.message_max_bytes);
+    if (hx_rewrite_build_error(&line, raw_id, false, HX_RPC_INTERNAL_ERROR, hx_span_cstr(reason),
+                               HX_SPAN_NONE) == 0)
+        leg_message(leg, &line, 0);
+    hx_buf_fini(&line);
+}
+
 static void ask_new(struct leg *leg, const struct hx_rpc_msg *msg)
 {
     struct merge *merge = leg->merge;
@@ -72,6 +86,12 @@ static void ask_new(struct leg *leg, const struct hx_rpc_msg *msg)
     hx_list_append(&leg->asks, &ask->node);
     hx_map_insert(&merge->asks, &ask->by_id, hx_buf_span(&ask->id_key));
     leg->ask_count++;
+}
+
+void ask_lose(struct ask *ask, struct hx_span raw_id)
+{
+    leg_refuse(ask->leg, raw_id, "There is no memory for the client's answer.");
+    ask_free(ask);
 }
 
 /* --- notifications --- */
@@ -154,7 +174,7 @@ static void forget_ask(struct leg *leg, const struct hx_rpc_msg *msg)
     struct hx_mcp_cancelled cancelled;
 
     if (hx_mcp_cancelled_read(&merge->tape, msg, &merge->arena, &cancelled) < 0)
-        return;
+        cancelled.reason.state = HX_MCP_TEXT_BAD; /* it is a cancel all the same */
     struct ask *ask = ask_find(merge, &cancelled.request_id);
     if (ask != NULL && ask->leg == leg)
         ask_free(ask);
@@ -172,6 +192,20 @@ static void take_notification(struct leg *leg, const struct hx_rpc_msg *msg, str
         note_change(leg, msg->method);
 }
 
+/* The question's answer could not find back, so the client is not asked. False: it is none. */
+static bool refuse_unread(struct leg *leg, struct hx_span text)
+{
+    struct hx_skim skim;
+
+    hx_skim_begin(&skim);
+    hx_skim_add(&skim, text);
+    struct hx_skim_result seen = hx_skim_end(&skim);
+    if (!seen.has_id || !seen.has_method)
+        return false;
+    leg_refuse(leg, hx_skim_id(&skim), "There is no memory for this request.");
+    return true;
+}
+
 void aside_take(struct leg *leg, struct hx_buf *line, const struct hx_sending *sending)
 {
     struct merge *merge = leg->merge;
@@ -179,11 +213,15 @@ void aside_take(struct leg *leg, struct hx_buf *line, const struct hx_sending *s
     uint64_t exchange = ticket != NULL && ticket->leg == leg ? ticket->request->exchange : 0;
     struct hx_rpc_msg msg;
 
-    if (merge_read(merge, hx_buf_span(line), &msg) == 0) {
-        if (msg.kind == HX_RPC_REQUEST)
-            ask_new(leg, &msg);
-        else if (msg.kind == HX_RPC_NOTIFICATION)
-            take_notification(leg, &msg, line);
+    if (merge_read(merge, hx_buf_span(line), &msg) < 0) {
+        if (refuse_unread(leg, hx_buf_span(line))) {
+            leg_tell_fate(leg, sending->tag, HX_PEER_NOT_SENT);
+            return;
+        }
+    } else if (msg.kind == HX_RPC_REQUEST) {
+        ask_new(leg, &msg);
+    } else if (msg.kind == HX_RPC_NOTIFICATION) {
+        take_notification(leg, &msg, line);
     }
     reply_aside(merge, line, exchange, outer_tag(leg, sending->tag));
 }

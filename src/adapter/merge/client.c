@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "wire/skim.h"
 
 /* One body, which may hold several messages under one header. */
 struct words {
@@ -16,6 +17,23 @@ struct words {
 };
 
 static void take_message(struct merge *merge, struct hx_buf *line, const struct words *words);
+
+/* There is no memory to read it. What it was still tells who waits for something. */
+static void take_unread(struct merge *merge, struct hx_span text, const struct words *words)
+{
+    struct hx_skim skim;
+    hx_skim_begin(&skim);
+    hx_skim_add(&skim, text);
+    struct hx_skim_result seen = hx_skim_end(&skim);
+    struct hx_span raw_id = seen.has_id ? hx_skim_id(&skim) : HX_SPAN_NONE;
+    struct hx_rpc_id id = hx_rpc_id_parse(raw_id);
+    struct ask *ask = seen.has_id && !seen.has_method ? ask_find(merge, &id) : NULL;
+
+    if (ask != NULL)
+        ask_lose(ask, raw_id);
+    else if (!seen.is_object || (seen.has_id && seen.has_method))
+        reply_unread(merge, words->batch, raw_id);
+}
 
 static void keep(struct hx_buf *kept, struct hx_span bytes)
 {
@@ -70,8 +88,9 @@ static void take_cancel(struct merge *merge, const struct hx_rpc_msg *msg)
 {
     struct hx_mcp_cancelled cancelled;
 
-    if (hx_mcp_cancelled_read(&merge->tape, msg, &merge->arena, &cancelled) < 0 ||
-        cancelled.request_id.type == HX_RPC_ID_NONE)
+    if (hx_mcp_cancelled_read(&merge->tape, msg, &merge->arena, &cancelled) < 0)
+        cancelled.reason.state = HX_MCP_TEXT_BAD; /* too long to read: it is one all the same */
+    if (cancelled.request_id.type == HX_RPC_ID_NONE)
         return;
     struct request *request = request_find(merge, &cancelled.request_id);
     if (request == NULL) {
@@ -79,7 +98,7 @@ static void take_cancel(struct merge *merge, const struct hx_rpc_msg *msg)
          * and to the others the id says nothing. */
         (void)batch_withdraw(merge, &cancelled.request_id);
         for (size_t i = 0; i < merge->leg_count; i++)
-            leg_message_copy(&merge->legs[i], msg->raw);
+            leg_cancel(&merge->legs[i], msg->raw, cancelled.request_id.raw);
         return;
     }
     if (request->kind == REQUEST_INITIALIZE)
@@ -87,7 +106,8 @@ static void take_cancel(struct merge *merge, const struct hx_rpc_msg *msg)
     struct hx_list *ticket = hx_list_first(&request->tickets);
     if (request->kind == REQUEST_ONE && ticket != NULL) {
         /* Its leg knows whether the server is told, and settles the exchange. */
-        leg_message_copy(hx_container_of(ticket, struct ticket, node)->leg, msg->raw);
+        leg_cancel(hx_container_of(ticket, struct ticket, node)->leg, msg->raw,
+                   cancelled.request_id.raw);
         return;
     }
     if (request->batch == NULL)
@@ -172,18 +192,18 @@ static void take_batch(struct merge *merge, const struct hx_rpc_msg *msg, const 
     hx_list_append(&merge->batches, &batch->node);
     batch->exchange = merge->taking;
     /* Taking an element in uses the tape again, so the slices are noted first. */
-    uint32_t count = hx_json_at(&merge->tape, msg->root)->count;
-    struct hx_span *elements = hx_arena_alloc(&merge->arena, count * sizeof(*elements));
+    struct hx_span elements[HX_RPC_ELEMENTS_MAX];
     uint32_t element_count = 0;
-    if (elements != NULL) {
-        hx_json_for_each(at, &merge->tape, msg->root) elements[element_count++] =
-            hx_json_raw(&merge->tape, at);
-    }
+    hx_assert(hx_json_at(&merge->tape, msg->root)->count <= HX_RPC_ELEMENTS_MAX);
+    hx_json_for_each(at, &merge->tape, msg->root) elements[element_count++] =
+        hx_json_raw(&merge->tape, at);
     for (uint32_t i = 0; i < element_count; i++) {
         struct hx_buf line;
         hx_buf_init(&line, merge->options.message_max_bytes);
         if (hx_buf_append_span(&line, elements[i]) == 0)
             take_message(merge, &line, &words);
+        else
+            take_unread(merge, elements[i], &words);
         hx_buf_fini(&line);
     }
     batch->is_complete = true;
@@ -197,8 +217,7 @@ static void take_message(struct merge *merge, struct hx_buf *line, const struct 
     struct hx_rpc_msg msg;
 
     if (merge_read(merge, hx_buf_span(line), &msg) < 0) {
-        reply_fault(merge, HX_SPAN_NONE, HX_RPC_INTERNAL_ERROR,
-                    "There is no memory for this message; nothing was sent.");
+        take_unread(merge, hx_buf_span(line), words);
         return;
     }
     switch (msg.kind) {
@@ -247,7 +266,8 @@ void client_oversize(struct merge *merge, const struct hx_peer_event *event)
     merge->taking = event->exchange;
     if (event->has_method || !(event->has_result || event->has_error)) {
         snprintf(text, sizeof(text),
-                 "The message has %llu bytes, more than message_max allows; nothing was sent.",
+                 "The message has %llu bytes, more than message_max allows or than there is memory "
+                 "for; nothing was sent.",
                  (unsigned long long)event->size);
         reply_fault(merge, raw_id, HX_RPC_INVALID_REQUEST, text);
         return;

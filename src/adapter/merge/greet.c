@@ -4,6 +4,7 @@
  * they compare as text.
  */
 #include "adapter/merge/internal.h"
+#include "base/fault.h"
 
 static bool is_date(struct hx_span text)
 {
@@ -39,6 +40,15 @@ static void forget_late(struct merge *merge)
     }
 }
 
+/* Whatever it were sent now would reach a server that knows of no client. */
+static void is_ungreeted(struct leg *leg)
+{
+    leg->state = LEG_UNFITTING;
+    hx_buf_reset(&leg->welcome);
+    (void)hx_buf_append_cstr(&leg->welcome, "There was no memory to greet it.");
+    merge_tell_left_out(leg->merge, leg, hx_buf_span(&leg->welcome));
+}
+
 static void finish(struct merge *merge);
 
 void greet(struct request *request, const struct hx_rpc_msg *msg)
@@ -50,8 +60,13 @@ void greet(struct request *request, const struct hx_rpc_msg *msg)
     merge->greeting = request;
     forget_late(merge);
     if (hx_mcp_initialize_read(&merge->scratch, msg->params, &merge->limits, &merge->arena,
-                               &client) < 0)
-        client = (struct hx_mcp_initialize){0};
+                               &client) < 0) {
+        merge->greeting = NULL;
+        reply_error(request, HX_RPC_INTERNAL_ERROR,
+                    HX_SPAN_LIT("There is no memory for this message; nothing was sent."),
+                    HX_SPAN_LIT("{\"retry_safe\":true}"));
+        return;
+    }
     (void)keep_version(merge->asked, &client.protocol_version); /* empty: anything is welcome */
     hx_buf_reset(&merge->initialized);
     hx_buf_reset(&merge->level);
@@ -62,7 +77,8 @@ void greet(struct request *request, const struct hx_rpc_msg *msg)
             continue;
         leg->state = LEG_GREETED;
         leg_know_nothing(leg);
-        request_send_copy(request, leg);
+        if (!request_send_copy(request, leg))
+            is_ungreeted(leg);
     }
     if (merge->start_limit != NULL)
         hx_loop_timer_set(merge->start_limit, merge->options.start_wait_ms);
@@ -159,9 +175,11 @@ static void tell_client(struct request *request)
         if (hx_buf_ok(&text))
             reply_result(request, hx_buf_span(&text));
         else
-            reply_error(request, HX_RPC_INTERNAL_ERROR,
-                        HX_SPAN_LIT("What the servers say of themselves is too large to pass on."),
-                        HX_SPAN_NONE);
+            reply_error(
+                request, HX_RPC_INTERNAL_ERROR,
+                HX_SPAN_LIT("What the servers say of themselves is too large to pass on, or "
+                            "there is no memory for it."),
+                HX_SPAN_NONE);
     } else {
         welcome_write_missing(merge, &text);
         reply_error(request, MERGE_UNAVAILABLE, hx_buf_span(&text),
@@ -223,19 +241,24 @@ static void note_capabilities(struct leg *leg)
                                          HX_JSON_OBJECT) != HX_JSON_NONE;
 }
 
-static bool take_welcome(struct leg *leg, struct hx_span result)
+/* 0: it is welcome. 1: this session cannot use it. */
+static int take_welcome(struct leg *leg, struct hx_span result)
 {
     struct merge *merge = leg->merge;
     struct hx_mcp_initialize_result read;
 
     hx_buf_reset(&leg->welcome);
-    if (hx_mcp_initialize_result_read(&merge->scratch, result, &merge->limits, &merge->arena,
-                                      &read) < 0 ||
-        !keep_version(leg->version, &read.protocol_version) ||
-        hx_buf_append_span(&leg->welcome, result) < 0)
-        return false;
+    int rc = hx_mcp_initialize_result_read(&merge->scratch, result, &merge->limits, &merge->arena,
+                                           &read);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    if (!keep_version(leg->version, &read.protocol_version))
+        return 1;
+    rc = hx_buf_append_span(&leg->welcome, result);
+    if (rc < 0)
+        return HX_TRACE(rc);
     note_capabilities(leg); /* the result is still on the scratch tape */
-    return true;
+    return 0;
 }
 
 void leg_is_missing(struct leg *leg, struct hx_span reason)
@@ -310,11 +333,15 @@ void greet_answered(struct ticket *ticket, struct hx_buf *line)
     struct hx_rpc_msg msg;
 
     ticket_free(ticket);
-    if (merge_read(merge, hx_buf_span(line), &msg) < 0) {
+    int rc = merge_read(merge, hx_buf_span(line), &msg);
+    bool is_welcome = rc == 0 && msg.kind == HX_RPC_RESULT;
+    if (is_welcome)
+        rc = take_welcome(leg, msg.result);
+    if (rc < 0) {
         leg_is_missing(leg, HX_SPAN_LIT("There is no memory for its answer to initialize."));
-    } else if (msg.kind != HX_RPC_RESULT) {
+    } else if (!is_welcome) {
         leg_is_missing(leg, error_text(merge, &msg));
-    } else if (!take_welcome(leg, msg.result)) {
+    } else if (rc > 0) {
         is_unfitting(leg);
     } else if (request == merge->greeting) {
         leg->state = LEG_READY;

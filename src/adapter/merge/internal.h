@@ -266,6 +266,8 @@ void leg_tell_fate(struct leg *leg, uint64_t tag, enum hx_peer_event_type fate);
 /* Takes the content of `line`. */
 void leg_message(struct leg *leg, struct hx_buf *line, uint64_t exchange);
 void leg_message_copy(struct leg *leg, struct hx_span text);
+/* The client's cancel `text` of that request; without memory for all of it, what counts. */
+void leg_cancel(struct leg *leg, struct hx_span text, struct hx_span request_id);
 void leg_message_copy_as(struct leg *leg, struct hx_span text, uint64_t exchange);
 static inline bool leg_is_over(const struct leg *leg)
 {
@@ -278,6 +280,8 @@ static inline bool leg_takes_part(const struct leg *leg)
 }
 struct ask *ask_find(struct merge *merge, const struct hx_rpc_id *id);
 void ask_free(struct ask *ask);
+/* The client has answered it, and there is no memory for the answer. */
+void ask_lose(struct ask *ask, struct hx_span raw_id);
 
 /* aside.c: what servers say of themselves, and to whom the client's words belong. */
 /* Tells the client that the lists that this leg has a part in are others now. */
@@ -307,7 +311,8 @@ struct ticket *ticket_find(struct merge *merge, uint64_t number);
 void ticket_free(struct ticket *ticket);
 /* Sends the request's message, or a copy of it. */
 void request_send(struct request *request, struct leg *leg);
-void request_send_copy(struct request *request, struct leg *leg);
+/* False: there is no memory for the copy, and nothing was sent. */
+bool request_send_copy(struct request *request, struct leg *leg);
 /* Asks those that take part and fit. May answer and free the request at once. */
 void request_send_all(struct request *request, bool (*is_asked)(const struct leg *leg));
 void request_try_next(struct request *request);
@@ -332,6 +337,8 @@ void resume_unknown(struct request *request);
 void reply_line(struct request *request, struct hx_buf *line, struct leg *leg, uint64_t tag);
 void reply_error(struct request *request, int64_t code, struct hx_span text, struct hx_span data);
 void reply_result(struct request *request, struct hx_span result);
+/* A message that there was no memory to read. `id`: its raw id, or none. */
+void reply_unread(struct merge *merge, struct batch *batch, struct hx_span id);
 void reply_invalid(struct merge *merge, struct batch *batch, const struct hx_rpc_msg *msg);
 void reply_fault(struct merge *merge, struct hx_span id, int64_t code, const char *text);
 /* Words of a call of which nobody here knows what came: as the engine says it. */

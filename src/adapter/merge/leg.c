@@ -104,6 +104,23 @@ void leg_message_copy_as(struct leg *leg, struct hx_span text, uint64_t exchange
     hx_buf_fini(&line);
 }
 
+void leg_cancel(struct leg *leg, struct hx_span text, struct hx_span request_id)
+{
+    struct hx_buf line;
+
+    hx_buf_init(&line, leg->merge->options.message_max_bytes);
+    if (hx_buf_append_span(&line, text) != 0) {
+        /* Whatever else it says, it is a cancel. */
+        hx_buf_reset(&line);
+        (void)hx_buf_printf(&line,
+                            "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","
+                            "\"params\":{\"requestId\":%.*s}}",
+                            HX_SPAN_FMT(request_id));
+    }
+    leg_message(leg, &line, 0);
+    hx_buf_fini(&line);
+}
+
 void leg_message_copy(struct leg *leg, struct hx_span text)
 {
     leg_message_copy_as(leg, text, 0);

@@ -92,8 +92,8 @@ static void reply_too_large(struct request *request)
     char text[256];
 
     snprintf(text, sizeof text,
-             "The merged list has more than %u entries or %zu bytes. Use the servers' own "
-             "endpoints, or fewer servers.",
+             "The merged list has more than %u entries or %zu bytes, or there is no memory for it. "
+             "Use the servers' own endpoints, or fewer servers.",
              options->items_max, options->message_max_bytes);
     reply_error(request, HX_RPC_INTERNAL_ERROR, hx_span_cstr(text), HX_SPAN_NONE);
 }

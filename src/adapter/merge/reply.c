@@ -99,6 +99,20 @@ static struct receipt *receipt_new(struct merge *merge)
     return receipt;
 }
 
+/* Whoever asked is owed a word. For this one there is room always, and it leaves open what became
+ * of the request. */
+static void say_too_much(struct merge *merge, struct hx_span id, struct hx_buf *line)
+{
+    hx_buf_fini(line);
+    hx_buf_init(line, HX_ALLOC_SMALL_MAX / 2);
+    if (hx_rewrite_build_error(line, id, merge->era->may_omit_error_id, HX_RPC_INTERNAL_ERROR,
+                               HX_SPAN_LIT("There is no memory for this answer, or it is longer "
+                                           "than a message may be. What was asked for may have "
+                                           "happened."),
+                               HX_SPAN_LIT("{\"code\":\"NO_MEMORY\",\"retry_safe\":false}")) < 0)
+        hx_buf_reset(line);
+}
+
 static void send_batch(struct merge *merge, struct batch *batch)
 {
     struct receipt *receipt = receipt_new(merge);
@@ -121,8 +135,9 @@ static void send_batch(struct merge *merge, struct batch *batch)
              &(struct hx_sending){.tag = receipt->number << 16, .exchange = batch->exchange});
         return;
     }
-    hx_buf_fini(&line);
     receipt_fate(merge, receipt->number, HX_PEER_NOT_SENT);
+    say_too_much(merge, HX_SPAN_NONE, &line);
+    send(merge, &line, &(struct hx_sending){.exchange = batch->exchange});
 }
 
 static void drop_answers(struct batch *batch)
@@ -212,12 +227,17 @@ void reply_line(struct request *request, struct hx_buf *line, struct leg *leg, u
     struct merge *merge = request->merge;
     bool is_whole = hx_buf_ok(line) && line->len > 0;
 
-    if (merge->is_gone || !is_whole) {
+    if (!is_whole && !merge->is_gone) {
         /* The client must not read half of a line. */
         if (leg != NULL)
             leg_tell_fate(leg, tag, HX_PEER_NOT_SENT);
-        if (!is_whole && request->batch == NULL)
-            exchange_settle(merge, request->exchange, HX_SETTLING_TAKEN);
+        leg = NULL;
+        tag = 0;
+        say_too_much(merge, hx_buf_span(&request->raw_id), line);
+    }
+    if (merge->is_gone) {
+        if (leg != NULL)
+            leg_tell_fate(leg, tag, HX_PEER_NOT_SENT);
     } else if (request->batch != NULL) {
         add_to_batch(merge, request->batch, &request->id_key, line, leg, tag);
     } else {
@@ -235,7 +255,7 @@ void reply_error(struct request *request, int64_t code, struct hx_span text, str
     hx_buf_init(&line, request->merge->options.message_max_bytes);
     if (hx_rewrite_build_error(&line, hx_buf_span(&request->raw_id),
                                request->merge->era->may_omit_error_id, code, text, data) < 0)
-        hx_buf_reset(&line); /* an empty line is not sent */
+        hx_buf_reset(&line); /* reply_line says so in fewer words */
     reply_line(request, &line, NULL, 0);
 }
 
@@ -315,6 +335,19 @@ void reply_invalid(struct merge *merge, struct batch *batch, const struct hx_rpc
     if (batch == NULL)
         send_fault(merge, &line);
     else if (line.len > 0)
+        add_to_batch(merge, batch, NULL, &line, NULL, 0);
+    hx_buf_fini(&line);
+}
+
+void reply_unread(struct merge *merge, struct batch *batch, struct hx_span id)
+{
+    struct hx_buf line;
+
+    write_fault(merge, &line, id, HX_RPC_INTERNAL_ERROR,
+                "There is no memory for this message; nothing was sent.");
+    if (batch == NULL)
+        send_fault(merge, &line);
+    else
         add_to_batch(merge, batch, NULL, &line, NULL, 0);
     hx_buf_fini(&line);
 }

@@ -174,14 +174,23 @@ void request_send(struct request *request, struct leg *leg)
     hx_buf_init(&request->key, HX_RPC_ID_MAX);
 }
 
-void request_send_copy(struct request *request, struct leg *leg)
+bool request_send_copy(struct request *request, struct leg *leg)
 {
     struct hx_buf line;
 
     hx_buf_init(&line, request->message.len_max);
-    if (hx_buf_append_span(&line, hx_buf_span(&request->message)) == 0)
+    bool is_copied = hx_buf_append_span(&line, hx_buf_span(&request->message)) == 0;
+    if (is_copied)
         leg_message(leg, &line, ticket_new(request, leg)->number);
     hx_buf_fini(&line);
+    return is_copied;
+}
+
+static void say_no_memory(struct request *request)
+{
+    reply_error(request, HX_RPC_INTERNAL_ERROR,
+                HX_SPAN_LIT("There is no memory to ask the servers."),
+                HX_SPAN_LIT("{\"retry_safe\":true}"));
 }
 
 /* --- one leg after another --- */
@@ -197,7 +206,10 @@ void request_try_next(struct request *request)
             (request->wants_completions ? leg->has_completions : leg->has_list[LIST_RESOURCES]);
         if (!is_asked)
             continue;
-        request_send_copy(request, leg);
+        if (!request_send_copy(request, leg)) {
+            say_no_memory(request); /* reading again does no harm */
+            return;
+        }
         if (!hx_list_is_empty(&request->tickets))
             return;
     }
@@ -249,13 +261,18 @@ static void all_finish(struct request *request)
 void request_send_all(struct request *request, bool (*is_asked)(const struct leg *leg))
 {
     struct merge *merge = request->merge;
+    bool is_short = false;
 
     for (size_t i = 0; i < merge->leg_count; i++) {
         struct leg *leg = &merge->legs[i];
         if (leg_takes_part(leg) && is_asked(leg))
-            request_send_copy(request, leg);
+            is_short |= !request_send_copy(request, leg);
     }
-    if (hx_list_is_empty(&request->tickets))
+    if (!hx_list_is_empty(&request->tickets))
+        return;
+    if (is_short)
+        say_no_memory(request);
+    else
         all_finish(request);
 }
 

@@ -8,6 +8,7 @@
 #include "json/text.h"
 
 static const struct hx_span not_sent = HX_SPAN_INIT("{\"retry_safe\":true}");
+static const char no_memory[] = "There is no memory for this message; nothing was sent.";
 
 static bool can_log(const struct leg *leg)
 {
@@ -95,8 +96,7 @@ void route_waiting(struct merge *merge)
             msg.kind == HX_RPC_REQUEST)
             route_request(request, &msg);
         else
-            refuse(request, HX_RPC_INTERNAL_ERROR,
-                   "There is no memory for this message; nothing was sent.");
+            refuse(request, HX_RPC_INTERNAL_ERROR, no_memory);
     }
 }
 
@@ -158,8 +158,11 @@ static void by_name(struct request *request, enum list_kind kind, uint32_t token
     struct hx_mcp_text name;
     struct hx_buf json;
 
-    if (hx_mcp_text_at(&merge->tape, token, &merge->arena, &name) < 0 ||
-        name.state != HX_MCP_TEXT_GIVEN) {
+    if (hx_mcp_text_at(&merge->tape, token, &merge->arena, &name) < 0) {
+        refuse(request, HX_RPC_INTERNAL_ERROR, no_memory);
+        return;
+    }
+    if (name.state != HX_MCP_TEXT_GIVEN) {
         refuse(request, HX_RPC_INVALID_PARAMS,
                kind == LIST_TOOLS
                    ? "Refused, nothing was sent: tools/call needs params with the name of a tool."
@@ -182,8 +185,7 @@ static void by_name(struct request *request, enum list_kind kind, uint32_t token
     if (hx_buf_ok(&json) && put(request, hx_json_raw(&merge->tape, token), hx_buf_span(&json)))
         route_to(request, leg);
     else
-        refuse(request, HX_RPC_INTERNAL_ERROR,
-               "There is no memory for this message; nothing was sent.");
+        refuse(request, HX_RPC_INTERNAL_ERROR, no_memory);
     hx_buf_fini(&json);
 }
 
@@ -196,8 +198,11 @@ static void by_uri(struct request *request, uint32_t token, enum uri_use use)
     struct merge *merge = request->merge;
     struct hx_mcp_text uri;
 
-    if (hx_mcp_text_at(&merge->tape, token, &merge->arena, &uri) < 0 ||
-        uri.state != HX_MCP_TEXT_GIVEN) {
+    if (hx_mcp_text_at(&merge->tape, token, &merge->arena, &uri) < 0) {
+        refuse(request, HX_RPC_INTERNAL_ERROR, no_memory);
+        return;
+    }
+    if (uri.state != HX_MCP_TEXT_GIVEN) {
         refuse(request, HX_RPC_INVALID_PARAMS, "Refused, nothing was sent: params need a URI.");
         return;
     }

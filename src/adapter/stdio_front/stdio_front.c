@@ -80,22 +80,28 @@ static void append_oversize(struct front *front, const struct hx_line *line)
     (void)hx_buf_append_span(&event->line, line->text); /* short of memory: without its id */
 }
 
-static void append_line(struct front *front, const struct hx_line *line)
+static void append_line(struct front *front, struct hx_line *line)
 {
     struct hx_peer_event *event;
+    struct hx_buf text;
 
     if (line->kind == HX_LINE_OVERSIZE) {
         append_oversize(front, line);
         return;
     }
     /* A header of another framing is no message either; the engine says so to whom it concerns. */
-    event = append(front, HX_PEER_MESSAGE, 0);
-    if (hx_buf_append_span(&event->line, line->text) != 0) {
+    hx_buf_init(&text, line->text.len);
+    if (hx_buf_append_span(&text, line->text) != 0) {
         /* Without memory for it, it was too long. */
-        event->type = HX_PEER_OVERSIZE;
-        event->size = line->size;
-        hx_buf_reset(&event->line);
+        hx_buf_fini(&text);
+        hx_lines_refuse(&front->lines, line);
+        append_oversize(front, line);
+        return;
     }
+    event = append(front, HX_PEER_MESSAGE, 0);
+    text.len_max = event->line.len_max;
+    hx_buf_fini(&event->line);
+    event->line = text;
 }
 
 static void lines_feed(struct front *front, const char *bytes, size_t len)

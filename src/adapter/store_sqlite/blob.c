@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "adapter/store_sqlite/blob.h"
+#include "adapter/store_sqlite/columns.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -68,7 +69,7 @@ int hx_blob_read(const char *directory, const struct hx_id *id, uint64_t number,
     if (rc == 0) {
         char *bytes = hx_arena_alloc(arena, (size_t)info.st_size + 1);
         if (bytes == NULL)
-            rc = HX_RAISE(HX_E_LIMIT, "The stored result %s is too large to load.", path);
+            rc = HX_RAISE(HX_E_NOMEM, HX_NO_ROOM);
         else if (hx_read_all(fd, bytes, (size_t)info.st_size, 0) != 0)
             rc = HX_RAISE_ERRNO("The stored result %s cannot be read", path);
         else

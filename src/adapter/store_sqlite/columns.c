@@ -314,7 +314,7 @@ int hx_column_load_span(sqlite3_stmt *stmt, int at, struct hx_arena *arena,
     const char *bytes = sqlite3_column_blob(stmt, at);
     struct hx_span span = hx_span(bytes ? bytes : "", (size_t)sqlite3_column_bytes(stmt, at));
     *ret_span = hx_arena_dup(arena, span);
-    return hx_span_is_absent(*ret_span) ? HX_RAISE(HX_E_LIMIT, "The answer is too large.") : 0;
+    return hx_span_is_absent(*ret_span) ? HX_RAISE(HX_E_NOMEM, HX_NO_ROOM) : 0;
 }
 
 static int load_moment(sqlite3_stmt *stmt, int *index, struct hx_now *ret_moment,

@@ -13,6 +13,9 @@
 #include "base/buf.h"
 #include "core/record.h"
 
+/* Of a refusal by an arena: the request fails, and the row is as it was. */
+#define HX_NO_ROOM "There is not enough memory for what the ledger has to tell."
+
 enum hx_column_part {
     HX_COLUMN_FIXED = 1,    /* never changes once the row exists */
     HX_COLUMN_CHANGING = 2, /* a write replaces it */

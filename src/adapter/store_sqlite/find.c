@@ -65,7 +65,7 @@ static int payload_get(struct hx_ledger *ledger, int64_t row, int part, struct h
         const char *bytes = sqlite3_column_blob(stmt, 0);
         *ret_bytes =
             hx_arena_dup(arena, hx_span(bytes ? bytes : "", (size_t)sqlite3_column_bytes(stmt, 0)));
-        rc = hx_span_is_absent(*ret_bytes) ? HX_RAISE(HX_E_LIMIT, "The answer is too large.") : 0;
+        rc = hx_span_is_absent(*ret_bytes) ? HX_RAISE(HX_E_NOMEM, HX_NO_ROOM) : 0;
     } else if (rc == 0) {
         rc = HX_RAISE(HX_E_SYNTAX, "row %lld names a payload that is not there", (long long)row);
     }
@@ -85,7 +85,7 @@ static int load_bytes(struct hx_ledger *ledger, sqlite3_stmt *stmt, int at, int 
     const char *bytes = sqlite3_column_blob(stmt, at);
     *ret_bytes =
         hx_arena_dup(arena, hx_span(bytes ? bytes : "", (size_t)sqlite3_column_bytes(stmt, at)));
-    return hx_span_is_absent(*ret_bytes) ? HX_RAISE(HX_E_LIMIT, "The answer is too large.") : 0;
+    return hx_span_is_absent(*ret_bytes) ? HX_RAISE(HX_E_NOMEM, HX_NO_ROOM) : 0;
 }
 
 static enum hx_outcome_place shown_place(int place)
@@ -99,7 +99,7 @@ int hx_find_load(struct hx_ledger *ledger, sqlite3_stmt *stmt, struct hx_store_r
 {
     struct hx_store_found *found = hx_store_request_add(request);
     if (found == NULL)
-        return HX_RAISE(HX_E_LIMIT, "The answer is too large.");
+        return HX_RAISE(HX_E_NOMEM, HX_NO_ROOM);
     struct hx_record *record = &found->record;
     int arguments_place = sqlite3_column_int(stmt, 3);
     int outcome_place = sqlite3_column_int(stmt, 4);
@@ -240,8 +240,10 @@ static int scan(struct hx_ledger *ledger, struct hx_store_request *request)
         request->scan_state == HX_OP_ABSENT || !hx_op_state_is_final(request->scan_state);
     sqlite3_stmt *stmt = hx_ledger_stmt(ledger, is_open_only ? HX_SQL_SCAN_OPEN : HX_SQL_SCAN_ALL);
     int64_t *rows = hx_arena_alloc(&request->arena, request->scan_limit * sizeof(int64_t));
-    if (stmt == NULL || rows == NULL)
+    if (stmt == NULL)
         return HX_E_STORE;
+    if (rows == NULL)
+        return HX_RAISE(HX_E_NOMEM, HX_NO_ROOM);
     sqlite3_bind_int64(stmt, 1, request->scan_after);
     sqlite3_bind_int(stmt, 2, SCAN_LOOK_MAX);
     uint32_t count = 0;

@@ -272,7 +272,7 @@ int hx_inspect_payload(struct hx_inspect *inspect, const struct hx_id *id, struc
     if (hx_span_is_absent(request->payload))
         return 0;
     *ret_bytes = hx_arena_dup(arena, request->payload);
-    return hx_span_is_absent(*ret_bytes) ? HX_RAISE(HX_E_LIMIT, "The result is too large.") : 0;
+    return hx_span_is_absent(*ret_bytes) ? HX_RAISE(HX_E_NOMEM, HX_NO_ROOM) : 0;
 }
 
 static int read_io_error(struct hx_inspect *inspect, struct hx_inspect_facts *facts)

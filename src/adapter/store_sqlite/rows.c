@@ -21,15 +21,13 @@ void hx_aftermath_fini(struct hx_aftermath *aftermath)
     *aftermath = (struct hx_aftermath){0};
 }
 
-/* Doubles the array behind *memory when it is full. Tidiness is not worth dying for, but there is
- * no way to go on without memory either. */
+/* Doubles the array behind *memory when it is full. */
 static void make_room(void **memory, uint32_t count, uint32_t *capacity, size_t size)
 {
     if (count < *capacity)
         return;
     *capacity = *capacity == 0 ? 8 : *capacity * 2;
-    *memory = hx_realloc(*memory, *capacity * size);
-    hx_assert(*memory != NULL);
+    *memory = hx_renew_bytes(*memory, count * size, *capacity * size);
 }
 
 void hx_aftermath_drop_blob(struct hx_aftermath *aftermath, const struct hx_id *id, uint64_t number)

@@ -81,7 +81,7 @@ static int show_one(void *context, const struct hx_record *record, uint64_t expe
     if (!hx_span_is_absent(bytes)) {
         bytes = hx_arena_dup(show->arena, bytes);
         if (hx_span_is_absent(bytes))
-            return HX_RAISE(HX_E_LIMIT, "The answer is too large.");
+            return HX_RAISE(HX_E_NOMEM, HX_NO_ROOM);
     }
     hx_columns_take_changing(row, record);
     row->outcome.bytes = bytes;

@@ -141,7 +141,7 @@ static int pack_entry(struct hx_spool *spool, struct hx_buf *entry, const struct
     hx_columns_pack(entry, record);
     (void)hx_buf_append_span(entry, record->outcome.bytes);
     if (!hx_buf_ok(entry))
-        return HX_RAISE(HX_E_LIMIT, "The outcome is too large for the spool.");
+        return HX_RAISE(HX_E_NOMEM, "There is not enough memory to spool the outcome.");
     memcpy(header.magic, entry_magic, sizeof(entry_magic));
     header.len = entry->len - sizeof(header);
     seal(spool->hasher, &header, hx_span(entry->data + sizeof(header), header.len), header.check);

@@ -46,7 +46,7 @@ static void update_op(struct hx_buf *sql)
                              " outcome = iif(?, outcome, ?) WHERE row = ?");
 }
 
-static void make_sql(struct hx_buf *text, enum hx_sql sql)
+static int make_sql(struct hx_buf *text, enum hx_sql sql)
 {
     if (sql == HX_SQL_OP_INSERT)
         insert_op(text);
@@ -64,7 +64,7 @@ static void make_sql(struct hx_buf *text, enum hx_sql sql)
                         " ORDER BY row LIMIT ?");
     else
         (void)hx_buf_append_cstr(text, sql_texts[sql]);
-    hx_assert(hx_buf_ok(text));
+    return hx_buf_ok(text) ? 0 : HX_RAISE(HX_E_NOMEM, HX_NO_ROOM);
 }
 
 sqlite3_stmt *hx_ledger_stmt(struct hx_ledger *ledger, enum hx_sql sql)
@@ -76,7 +76,10 @@ sqlite3_stmt *hx_ledger_stmt(struct hx_ledger *ledger, enum hx_sql sql)
     }
     struct hx_buf text;
     hx_buf_init(&text, SQL_LEN_MAX);
-    make_sql(&text, sql);
+    if (make_sql(&text, sql) < 0) {
+        hx_buf_fini(&text);
+        return NULL;
+    }
     int code = sqlite3_prepare_v3(ledger->db, text.data, (int)text.len, SQLITE_PREPARE_PERSISTENT,
                                   &ledger->stmts[sql], NULL);
     hx_buf_fini(&text);
@@ -255,7 +258,9 @@ int hx_ledger_contract_number(struct hx_ledger *ledger, const struct hx_contract
     sqlite3_stmt *find = hx_ledger_stmt(ledger, HX_SQL_CONTRACT_NUMBER);
     sqlite3_stmt *add = hx_ledger_stmt(ledger, HX_SQL_CONTRACT_ADD);
     int rc = HX_E_STORE;
-    if (find != NULL && add != NULL) {
+    if (!hx_buf_ok(&text)) {
+        rc = HX_RAISE(HX_E_NOMEM, HX_NO_ROOM); /* half a contract would be another one */
+    } else if (find != NULL && add != NULL) {
         sqlite3_bind_text(find, 1, text.data, (int)text.len, SQLITE_STATIC);
         rc = query_number(ledger, find, ret_number);
     }

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A gateway that is refused memory in the middle of a call: one large allocation after another.
+ * What its client is told is true and names its request, and the same call again acts once at most.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "talk_kit.h"
+
+/* So many members that what is noted of them is not small, in a line that is. */
+enum { MEMBERS = 1500, OBJECT_MAX = 24 * 1024, LINE_MAX_BYTES = OBJECT_MAX + 512 };
+
+#define TOOLS "[{\"name\":\"pay\",\"inputSchema\":{\"type\":\"object\"}}]"
+
+static const char *large_object(void)
+{
+    static char text[OBJECT_MAX];
+    size_t len = 0;
+    for (int i = 0; i < MEMBERS; i++)
+        len +=
+            (size_t)snprintf(text + len, sizeof text - len, "%c\"a%d\":1", i == 0 ? '{' : ',', i);
+    assert_true(len < sizeof text - 1);
+    text[len] = '}';
+    text[len + 1] = '\0';
+    return text;
+}
+
+static void start(struct talk_kit *talk)
+{
+    struct talk_kit_options options = {.rules = engine_kit_rules(), .tools = TOOLS};
+    talk_kit_init(talk, &options);
+    talk_kit_begin(talk);
+    talk->told[0] = '\0';
+}
+
+/* Takes what was said with the n-th large allocation refused. False: there are not so many. */
+static bool turn_without(struct talk_kit *talk, unsigned long n)
+{
+    hx_alloc_fail_large_at(n);
+    engine_kit_turn(&talk->engine);
+    bool is_refused = hx_alloc_fail_left() == 0;
+    hx_alloc_fail_at(0);
+    return is_refused;
+}
+
+static void client_says(struct talk_kit *talk, const char *line)
+{
+    struct hx_peer_event *event = hx_peer_event_new(HX_PEER_MESSAGE, 0);
+    event->downstream = &talk->downstream;
+    assert_int_equal(hx_buf_append_cstr(&event->line, line), 0);
+    hx_list_append(&talk->downstream_inbox, &event->node);
+}
+
+static void call(struct talk_kit *talk, int id, const char *arguments)
+{
+    static char line[LINE_MAX_BYTES];
+    snprintf(
+        line, sizeof line,
+        "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/call\",\"params\":{\"name\":\"pay\","
+        "\"arguments\":%s,\"_meta\":{\"dev.hapax/idempotencyKey\":\"order-17\"}}}",
+        id, arguments);
+    client_says(talk, line);
+}
+
+static void answer_if_asked(struct talk_kit *talk)
+{
+    if (talk->asked[0] != '\0')
+        talk_kit_answers(talk, "\"result\":{\"content\":[],\"n\":1}");
+}
+
+static void a_call_is_refused_by_name_or_acts_once(void **state)
+{
+    unsigned long n = 0;
+    bool is_refused = true;
+    (void)state;
+    while (is_refused) {
+        struct talk_kit talk;
+        start(&talk);
+        call(&talk, 3, large_object());
+        is_refused = turn_without(&talk, ++n);
+        if (talk.calls == 0 && talk.told[0] == '\0')
+            talk_kit_waits(&talk, 3000); /* nothing was sent, and it is tried again */
+        if (talk.calls == 0)
+            talk_kit_hears(&talk, "\"id\":3,\"error\":{\"code\":15");
+        answer_if_asked(&talk);
+        call(&talk, 4, large_object());
+        engine_kit_turn(&talk.engine);
+        answer_if_asked(&talk);
+        talk_kit_hears(&talk, "\"id\":4,\"result\":{\"content\":[],\"n\":1");
+        assert_int_equal(talk.calls, 1);
+        talk_kit_fini(&talk);
+    }
+    assert_true(n > 3);
+}
+
+static void an_answer_that_cannot_be_read_leaves_nobody_waiting(void **state)
+{
+    static char line[LINE_MAX_BYTES];
+    unsigned long n = 0;
+    bool is_refused = true;
+    (void)state;
+    while (is_refused) {
+        struct talk_kit talk;
+        start(&talk);
+        call(&talk, 3, "{}");
+        engine_kit_turn(&talk.engine);
+        assert_int_equal(talk.calls, 1);
+        snprintf(line, sizeof line,
+                 "{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{\"content\":[],\"n\":%s}}",
+                 (unsigned)talk.tag, large_object());
+        talk_kit_from_server(&talk, HX_PEER_MESSAGE, talk.tag, line)->is_answer = true;
+        talk.asked[0] = '\0';
+        is_refused = turn_without(&talk, ++n);
+        bool is_told = strstr(talk.told, "\"a17\":1") != NULL;
+        if (strstr(talk.told, "\"id\":3") == NULL)
+            fail_msg("nobody was told: %s", talk.told);
+        if (!is_told && strstr(talk.told, "may or may not") == NULL &&
+            strstr(talk.told, "It happened") == NULL)
+            fail_msg("n=%lu: %s", n, talk.told);
+        call(&talk, 4, "{}");
+        engine_kit_turn(&talk.engine);
+        assert_int_equal(talk.calls, 1);
+        if (is_told)
+            talk_kit_hears(&talk, "\"a17\":1");
+        talk_kit_fini(&talk);
+    }
+    assert_true(n > 1);
+}
+
+/* A cancel is one however long its reason is. */
+static void a_cancel_is_not_lost(void **state)
+{
+    static char line[3 * HX_ALLOC_SMALL_MAX];
+    (void)state;
+    for (unsigned long n = 1; n < 6; n++) {
+        struct talk_kit talk;
+        start(&talk);
+        call(&talk, 3, "{}");
+        engine_kit_turn(&talk.engine);
+        int len =
+            snprintf(line, sizeof line,
+                     "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
+                     "\"requestId\":3,\"reason\":\"\\u0041");
+        memset(line + len, 'x', 2 * (size_t)HX_ALLOC_SMALL_MAX);
+        memcpy(line + len + 2 * HX_ALLOC_SMALL_MAX, "\"}}", 4);
+        client_says(&talk, line);
+        talk.asked[0] = '\0';
+        (void)turn_without(&talk, n);
+        talk_kit_asks(&talk, "notifications/cancelled");
+        assert_string_equal(talk.told, "");
+        talk_kit_fini(&talk);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_call_is_refused_by_name_or_acts_once),
+        cmocka_unit_test(an_answer_that_cannot_be_read_leaves_nobody_waiting),
+        cmocka_unit_test(a_cancel_is_not_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
