@@ -416,6 +416,213 @@ static void test_requests_are_bounded(void **state)
     merge_kit_fini(&kit);
 }
 
+/* --- want of memory --- */
+
+enum { MANY = 5000 };
+
+/* A message whose tokens, or with `is_long` whose bytes, are more than small memory holds. */
+static char *heavy(const char *start, bool is_long, const char *end)
+{
+    struct hx_buf text;
+
+    hx_buf_init(&text, 1 << 20);
+    assert_int_equal(hx_buf_append_cstr(&text, start), 0);
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(hx_buf_append_cstr(&text, is_long ? "\\u00e9\\u00e9" : "0,"), 0);
+    assert_int_equal(hx_buf_append_cstr(&text, end), 0);
+    char *copy = hx_span_strdup(hx_buf_span(&text));
+    hx_buf_fini(&text);
+    return copy;
+}
+
+#define UNREAD                                                                                     \
+    "\"error\":{\"code\":1503,\"message\":\"There is no memory for this message; nothing was "     \
+    "sent. "                                                                                       \
+    "Repeat it as it is.\",\"data\":{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true}}}"
+
+/* A gateway in front knows our words by data.code alone, and takes any other error for what the
+ * tool said. */
+static void test_what_was_not_sent_is_said_in_our_word(void **state)
+{
+    static const struct {
+        const char *revision; /* NULL: it is the first message */
+        const char *start;
+        bool is_long;
+        const char *end;
+        const char *answer;
+    } rows[] = {
+        {"2025-06-18",
+         "{\"id\":7,\"jsonrpc\":\"2.0\",\"method\":\"tools/call\",\"params\":"
+         "{\"name\":\"web_x\",\"arguments\":[",
+         false, "0]}}", "{\"jsonrpc\":\"2.0\",\"id\":7," UNREAD},
+        {"2025-06-18",
+         "{\"id\":7,\"jsonrpc\":\"2.0\",\"method\":\"tools/call\",\"params\":"
+         "{\"name\":\"web_x\",\"arguments\":{\"a\":\"",
+         true, "\"}}}", "{\"jsonrpc\":\"2.0\",\"id\":7," UNREAD},
+        {"2025-06-18",
+         "{\"id\":7,\"jsonrpc\":\"2.0\",\"method\":\"tools/call\",\"params\":"
+         "{\"name\":\"web_",
+         true, "\"}}", "{\"jsonrpc\":\"2.0\",\"id\":7," UNREAD},
+        {"2025-06-18",
+         "{\"id\":7,\"jsonrpc\":\"2.0\",\"method\":\"resources/read\",\"params\":"
+         "{\"uri\":\"u:",
+         true, "\"}}", "{\"jsonrpc\":\"2.0\",\"id\":7," UNREAD},
+        {"2025-03-26",
+         "[{\"id\":7,\"jsonrpc\":\"2.0\",\"method\":\"tools/call\",\"params\":"
+         "{\"name\":\"web_x\",\"arguments\":{\"a\":\"",
+         true, "\"}}}]", "[{\"jsonrpc\":\"2.0\",\"id\":7," UNREAD "]"},
+        {NULL,
+         "{\"id\":7,\"jsonrpc\":\"2.0\",\"method\":\"initialize\",\"params\":"
+         "{\"protocolVersion\":\"",
+         true, "\"}}", "{\"jsonrpc\":\"2.0\",\"id\":7," UNREAD},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char *text = heavy(rows[i].start, rows[i].is_long, rows[i].end);
+        bool is_through = false;
+        unsigned told = 0;
+        for (unsigned long n = 1; !is_through; n++) {
+            struct merge_kit kit;
+            if (rows[i].revision != NULL)
+                begin(&kit, true, NULL, rows[i].revision);
+            else
+                merge_kit_init(&kit, true, two, NULL);
+            struct hx_peer_event *event = client_event(&kit, HX_PEER_MESSAGE, text);
+            hx_alloc_fail_large_at(n);
+            hx_merge_event(kit.merge, event);
+            is_through = hx_alloc_fail_left() > 0;
+            hx_alloc_fail_at(0);
+            hx_peer_event_free(event);
+            merge_kit_collect(&kit);
+            struct merge_kit_word *word = merge_kit_take(&kit.said);
+            if (word != NULL && word->kind != MERGE_KIT_SETTLED) {
+                if (strcmp(word->text, rows[i].answer) != 0)
+                    fail_msg("row %zu, memory %lu: %s", i, n, word->text);
+                told++;
+            }
+            if (word != NULL)
+                merge_kit_word_free(word);
+            drop_all(&kit);
+            merge_kit_fini(&kit);
+        }
+        if (told == 0)
+            fail_msg("row %zu was never refused", i);
+        hx_free(text);
+    }
+}
+
+/* What some of them were not told must be said again. */
+static void test_who_could_not_be_told_is_no_success(void **state)
+{
+    char *text = heavy("{\"id\":7,\"jsonrpc\":\"2.0\",\"method\":\"logging/setLevel\",\"params\":"
+                       "{\"level\":\"info\",\"x\":\"",
+                       true, "\"}}");
+    bool is_through = false;
+    unsigned told[3] = {0}; /* by how many of the two had it */
+
+    (void)state;
+    for (unsigned long n = 1; !is_through; n++) {
+        struct merge_kit kit;
+        size_t had = 0;
+        begin(&kit, true, NULL, "2025-06-18");
+        struct hx_peer_event *event = client_event(&kit, HX_PEER_MESSAGE, text);
+        hx_alloc_fail_large_at(n);
+        hx_merge_event(kit.merge, event);
+        is_through = hx_alloc_fail_left() > 0;
+        hx_alloc_fail_at(0);
+        hx_peer_event_free(event);
+        merge_kit_collect(&kit);
+        for (size_t i = 0; i < 2; i++) {
+            uint64_t exchange = open_exchange(&kit, i);
+            had += exchange != 0;
+            if (exchange != 0)
+                merge_kit_answer(&kit, i, exchange, HX_SENDING_ANSWER, DONE("7"));
+        }
+        struct merge_kit_word *word = merge_kit_take(&kit.said);
+        assert_non_null(word);
+        bool is_success = strcmp(word->text, DONE("7")) == 0;
+        if (is_success != (had == 2))
+            fail_msg("memory %lu, %zu of 2 were told: %s", n, had, word->text);
+        if (had == 1)
+            assert_string_equal(
+                word->text, "{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":1502,\"message\":"
+                            "\"There is no memory to ask all servers that this concerns. Repeat "
+                            "it as it is.\",\"data\":{\"code\":\"UPSTREAM_UNAVAILABLE\","
+                            "\"retry_safe\":true}}}");
+        merge_kit_word_free(word);
+        told[had]++;
+        drop_all(&kit);
+        merge_kit_fini(&kit);
+    }
+    assert_true(told[1] > 0 && told[2] > 0);
+    hx_free(text);
+}
+
+#define UNKNOWN_TEXT                                                                               \
+    "There is no memory for this answer, or it is longer than a message may be. The call may "     \
+    "have been sent: it may or may not have happened. Do not call again under a new key and do "   \
+    "not report it as failed. Repeat exactly the same call, with the same key if you sent one, "   \
+    "to learn what came of it."
+#define UNKNOWN                                                                                    \
+    "{\"code\":\"OUTCOME_UNKNOWN\",\"replayed\":false,\"joined\":false,\"new_key_allowed\":false}"
+
+/* An array that cannot be written: what is short stays as it is, and each id gets a word. */
+static void test_an_array_without_memory(void **state)
+{
+    static const char *const words[] = {
+        "{\"jsonrpc\":\"2.0\",\"id\":8,\"result\":{\"content\":[{\"type\":\"text\",\"text\":"
+        "\"" UNKNOWN_TEXT "\"}],\"isError\":true,\"_meta\":{\"dev.hapax/operation\":" UNKNOWN "}}}",
+        "{\"jsonrpc\":\"2.0\",\"id\":9,\"error\":{\"code\":-32603,\"message\":\"" UNKNOWN_TEXT
+        "\",\"data\":{\"code\":\"OUTCOME_UNKNOWN\",\"type\":\"idempotency_outcome_unknown\","
+        "\"retry_safe\":true,\"dev.hapax/operation\":" UNKNOWN "}}}",
+        "{\"jsonrpc\":\"2.0\",\"id\":\"r\",\"error\":{\"code\":-32603,\"message\":\"There is no "
+        "memory for this answer, or it is longer than a message may be. The request may be "
+        "repeated.\",\"data\":{\"retry_safe\":true}}}",
+        DONE("7"),
+    };
+    char *large[] = {heavy("{\"jsonrpc\":\"2.0\",\"id\":8,\"result\":{\"x\":\"", true, "\"}}"),
+                     heavy("{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":{\"x\":\"", true, "\"}}"),
+                     heavy("{\"jsonrpc\":\"2.0\",\"id\":\"r\",\"result\":{\"x\":\"", true, "\"}}")};
+    struct merge_kit kit;
+
+    (void)state;
+    begin(&kit, true, NULL, "2025-03-26");
+    client_says(
+        &kit, 3,
+        "[" CALL("8", "web_x") ",{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/call\","
+                               "\"params\":{\"name\":\"web_x\",\"idempotencyKey\":\"k\"}},{"
+                               "\"jsonrpc\":\"2.0\","
+                               "\"id\":\"r\",\"method\":\"prompts/"
+                               "get\",\"params\":{\"name\":\"web_x\"}}," CALL("7", "files_x") "]");
+    for (size_t i = 3; i > 0; i--) {
+        uint64_t exchange = open_exchange(&kit, 1);
+        merge_kit_word_free(
+            hx_container_of(hx_list_last(&kit.legs[1].open), struct merge_kit_word, node));
+        merge_kit_answer(&kit, 1, exchange, HX_SENDING_ANSWER, large[i - 1]);
+    }
+    hx_alloc_fail_large_at(1);
+    merge_kit_answer(&kit, 0, open_exchange(&kit, 0), HX_SENDING_ANSWER, DONE("7"));
+    assert_int_equal(hx_alloc_fail_left(), 0);
+    struct merge_kit_word *word = merge_kit_take(&kit.said);
+    assert_non_null(word);
+    assert_int_equal(word->exchange, 3);
+    assert_int_equal(word->text[0], '[');
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strstr(word->text, words[i]) == NULL)
+            fail_msg("%s\nis not in\n%s", words[i], word->text);
+    }
+    assert_null(merge_kit_take(&kit.said));
+    merge_kit_word_free(word);
+    assert_fates(&kit, 1, 0, 3, 0, 0);
+    merge_kit_client(&kit, HX_PEER_WRITTEN, 0, kit.last_outer_tag, "");
+    assert_fates(&kit, 0, 1, 0, 0, 0);
+    assert_fates(&kit, 1, 0, 3, 0, 0);
+    for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++)
+        hx_free(large[i]);
+    drop_all(&kit);
+    merge_kit_fini(&kit);
+}
+
 static void note_left_out(void *context, struct hx_span server, struct hx_span reason)
 {
     snprintf(context, 256, "%.*s: %.*s", HX_SPAN_FMT(server), HX_SPAN_FMT(reason));
@@ -659,6 +866,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_oversize),
         cmocka_unit_test(test_lists_are_bounded),
         cmocka_unit_test(test_requests_are_bounded),
+        cmocka_unit_test(test_what_was_not_sent_is_said_in_our_word),
+        cmocka_unit_test(test_who_could_not_be_told_is_no_success),
+        cmocka_unit_test(test_an_array_without_memory),
         cmocka_unit_test(test_who_is_left_out_is_told),
         cmocka_unit_test(test_holds_while_any_leg_holds),
         cmocka_unit_test(test_long_names),

@@ -64,10 +64,10 @@ static void take_request(struct merge *merge, const struct hx_rpc_msg *msg, stru
         keep(&request->key, words->key);
     request->key_count = words->key_count;
     if (was_full)
-        reply_error(request, MERGE_TOO_MANY,
+        reply_error(request, MERGE_LEDGER_UNAVAILABLE,
                     HX_SPAN_LIT("Too many requests are open; nothing was sent. Wait for answers "
                                 "and repeat this one."),
-                    HX_SPAN_NONE);
+                    HX_SPAN_LIT("{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true}"));
     else
         route_request(request, msg);
 }

@@ -62,9 +62,7 @@ void greet(struct request *request, const struct hx_rpc_msg *msg)
     if (hx_mcp_initialize_read(&merge->scratch, msg->params, &merge->limits, &merge->arena,
                                &client) < 0) {
         merge->greeting = NULL;
-        reply_error(request, HX_RPC_INTERNAL_ERROR,
-                    HX_SPAN_LIT("There is no memory for this message; nothing was sent."),
-                    HX_SPAN_LIT("{\"retry_safe\":true}"));
+        reply_no_memory(request);
         return;
     }
     (void)keep_version(merge->asked, &client.protocol_version); /* empty: anything is welcome */
@@ -182,7 +180,7 @@ static void tell_client(struct request *request)
                 HX_SPAN_NONE);
     } else {
         welcome_write_missing(merge, &text);
-        reply_error(request, MERGE_UNAVAILABLE, hx_buf_span(&text),
+        reply_error(request, MERGE_UPSTREAM_UNAVAILABLE, hx_buf_span(&text),
                     HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
     }
     hx_buf_fini(&text);

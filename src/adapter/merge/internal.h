@@ -22,8 +22,12 @@
 #include "wire/jsonrpc.h"
 #include "wire/mcp.h"
 
-/* What a client is told when a server is not there; as the engine says it. */
-enum { MERGE_UNAVAILABLE = 1502, MERGE_TOO_MANY = 1503 };
+/* The number of an answer in our own name, as the engine has it. */
+enum {
+#define HX_ANSWER(name, shape, code, same_key, new_key, http_status, sentence)                     \
+    MERGE_##name = (code),
+#include "tables/errors.def"
+};
 enum { MERGE_NOT_FOUND = -32002, MERGE_NO_METHOD = -32601 };
 
 enum { MERGE_REASON_MAX = 300, MERGE_ID_SIZE = 64, MERGE_VERSION_SIZE = 11 };
@@ -101,10 +105,25 @@ struct batch {
     struct hx_list answers;
 };
 
+/* What the client is told when the leg that has the request ends. */
+enum request_risk {
+    RISK_NONE,   /* it reads, or sets what may be set twice */
+    RISK_CALL,   /* a tool may have run; the ledger knows */
+    RISK_UNKNOWN /* a method that we do not know: nobody knows */
+};
+
+/* What a request is told in place of an answer that there is no room for. */
+struct owed {
+    struct hx_buf raw_id; /* empty: it was no request */
+    enum request_risk risk;
+    bool has_param_key;
+};
+
 struct batch_answer {
     struct hx_list node;
     struct hx_buf id_key;
     struct hx_buf line;
+    struct owed owed;
     struct leg *leg; /* whose tag it is; NULL = nobody's */
     uint64_t tag;
 };
@@ -125,13 +144,6 @@ enum request_kind {
     REQUEST_INITIALIZE, /* all legs */
     REQUEST_LIST,       /* the legs that have such a list, page by page */
     REQUEST_RESUME      /* all legs: which of them had that stream? */
-};
-
-/* What the client is told when the leg that has the request ends. */
-enum request_risk {
-    RISK_NONE,   /* it reads, or sets what may be set twice */
-    RISK_CALL,   /* a tool may have run; the ledger knows */
-    RISK_UNKNOWN /* a method that we do not know: nobody knows */
 };
 
 /* One leg's share of a list. */
@@ -170,6 +182,7 @@ struct request {
     struct hx_list tickets;
     struct hx_buf error;    /* TRY, ALL, LIST: the first one */
     bool has_result;        /* ALL */
+    bool is_short;          /* ALL: there was no memory to ask some leg */
     uint32_t at_leg;        /* TRY: the next one */
     bool wants_completions; /* TRY: of those that can complete, else that have resources */
     /* LIST */
@@ -337,25 +350,37 @@ void resume_unknown(struct request *request);
 void reply_line(struct request *request, struct hx_buf *line, struct leg *leg, uint64_t tag);
 void reply_error(struct request *request, int64_t code, struct hx_span text, struct hx_span data);
 void reply_result(struct request *request, struct hx_span result);
+/* There was no memory for a request that nobody was sent. */
+void reply_no_memory(struct request *request);
 /* A message that there was no memory to read. `id`: its raw id, or none. */
 void reply_unread(struct merge *merge, struct batch *batch, struct hx_span id);
 void reply_invalid(struct merge *merge, struct batch *batch, const struct hx_rpc_msg *msg);
 void reply_fault(struct merge *merge, struct hx_span id, int64_t code, const char *text);
 /* Words of a call of which nobody here knows what came: as the engine says it. */
 void reply_unknown(struct request *request, struct hx_span text);
+/* Puts a word in the place of an answer that there is no room for. It leaves open what became of
+ * the request. */
+void reply_too_much(struct merge *merge, struct hx_span id, enum request_risk risk,
+                    bool has_param_key, struct hx_buf *line);
 /* Takes the line. */
+void reply_send(struct merge *merge, struct hx_buf *line, const struct hx_sending *sending);
 void reply_aside(struct merge *merge, struct hx_buf *line, uint64_t exchange, uint64_t tag);
 void reply_notice(struct merge *merge, const char *method);
 void exchange_settle(struct merge *merge, uint64_t exchange, enum hx_settling settling);
+static inline uint64_t outer_tag(const struct leg *leg, uint64_t tag)
+{
+    return tag == 0 || leg == NULL ? 0 : tag << 16 | (leg->index + 1);
+}
+
+/* batch.c */
+/* Takes the line. `request`: NULL for what is none. */
+void batch_add(struct merge *merge, struct batch *batch, const struct request *request,
+               struct hx_buf *line, struct leg *leg, uint64_t tag);
 void batch_release(struct merge *merge, struct batch *batch);
 bool batch_withdraw(struct merge *merge, const struct hx_rpc_id *id);
 void batch_abandon(struct merge *merge, struct batch *batch);
 void receipt_fate(struct merge *merge, uint64_t number, enum hx_peer_event_type fate);
 void receipt_free(struct merge *merge, struct receipt *receipt);
-static inline uint64_t outer_tag(const struct leg *leg, uint64_t tag)
-{
-    return tag == 0 || leg == NULL ? 0 : tag << 16 | (leg->index + 1);
-}
 
 /* greet.c: initialize. */
 void greet(struct request *request, const struct hx_rpc_msg *msg);

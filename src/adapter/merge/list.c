@@ -262,7 +262,7 @@ static void take_error(struct request *request, struct part *part, const struct 
     part_fails(request, part, text);
     if (request->error.len == 0)
         (void)hx_buf_append_span(&request->error, msg->error);
-    if (error.has_code && error.code == MERGE_UNAVAILABLE && !leg_is_over(part->leg))
+    if (error.has_code && error.code == MERGE_UPSTREAM_UNAVAILABLE && !leg_is_over(part->leg))
         leg_is_missing(part->leg, text);
 }
 

@@ -113,7 +113,7 @@ static void reply_failure(struct request *request)
     struct hx_buf line;
 
     if (request->error.len == 0) {
-        reply_error(request, MERGE_UNAVAILABLE,
+        reply_error(request, MERGE_UPSTREAM_UNAVAILABLE,
                     HX_SPAN_LIT("None of the servers can be reached. They are tried again."),
                     HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
         return;

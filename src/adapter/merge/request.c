@@ -186,11 +186,13 @@ bool request_send_copy(struct request *request, struct leg *leg)
     return is_copied;
 }
 
+/* Some may have been asked: that does no harm twice. */
 static void say_no_memory(struct request *request)
 {
-    reply_error(request, HX_RPC_INTERNAL_ERROR,
-                HX_SPAN_LIT("There is no memory to ask the servers."),
-                HX_SPAN_LIT("{\"retry_safe\":true}"));
+    reply_error(request, MERGE_UPSTREAM_UNAVAILABLE,
+                HX_SPAN_LIT("There is no memory to ask all servers that this concerns. Repeat it "
+                            "as it is."),
+                HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
 }
 
 /* --- one leg after another --- */
@@ -207,7 +209,7 @@ void request_try_next(struct request *request)
         if (!is_asked)
             continue;
         if (!request_send_copy(request, leg)) {
-            say_no_memory(request); /* reading again does no harm */
+            say_no_memory(request);
             return;
         }
         if (!hx_list_is_empty(&request->tickets))
@@ -246,6 +248,8 @@ static void all_finish(struct request *request)
 {
     if (request->is_own) {
         request_free(request);
+    } else if (request->is_short) {
+        say_no_memory(request);
     } else if (request->has_result) {
         reply_result(request, HX_SPAN_LIT("{}"));
     } else if (request->error.len > 0) {
@@ -253,7 +257,7 @@ static void all_finish(struct request *request)
         hx_buf_init(&request->error, line.len_max);
         reply_line(request, &line, NULL, 0);
     } else {
-        reply_error(request, MERGE_UNAVAILABLE,
+        reply_error(request, MERGE_UPSTREAM_UNAVAILABLE,
                     HX_SPAN_LIT("No server that this concerns can be reached."), HX_SPAN_NONE);
     }
 }
@@ -261,18 +265,13 @@ static void all_finish(struct request *request)
 void request_send_all(struct request *request, bool (*is_asked)(const struct leg *leg))
 {
     struct merge *merge = request->merge;
-    bool is_short = false;
 
     for (size_t i = 0; i < merge->leg_count; i++) {
         struct leg *leg = &merge->legs[i];
         if (leg_takes_part(leg) && is_asked(leg))
-            is_short |= !request_send_copy(request, leg);
+            request->is_short |= !request_send_copy(request, leg);
     }
-    if (!hx_list_is_empty(&request->tickets))
-        return;
-    if (is_short)
-        say_no_memory(request);
-    else
+    if (hx_list_is_empty(&request->tickets))
         all_finish(request);
 }
 
@@ -356,7 +355,7 @@ static void one_lost(struct request *request, const struct leg *leg, bool was_re
         reply_error(request, HX_RPC_INTERNAL_ERROR, hx_buf_span(&text),
                     HX_SPAN_LIT("{\"code\":\"OUTCOME_UNKNOWN\",\"retry_safe\":false}"));
     else
-        reply_error(request, MERGE_UNAVAILABLE, hx_buf_span(&text),
+        reply_error(request, MERGE_UPSTREAM_UNAVAILABLE, hx_buf_span(&text),
                     HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
     hx_buf_fini(&text);
 }

@@ -8,7 +8,6 @@
 #include "json/text.h"
 
 static const struct hx_span not_sent = HX_SPAN_INIT("{\"retry_safe\":true}");
-static const char no_memory[] = "There is no memory for this message; nothing was sent.";
 
 static bool can_log(const struct leg *leg)
 {
@@ -35,7 +34,7 @@ static void refuse_unreachable(struct request *request, const struct leg *leg)
         &text, "The server \"%.*s\" %s; nothing was sent.%s", HX_SPAN_FMT(leg->name),
         is_starting ? "has not answered initialize yet" : "cannot be reached in this session",
         is_starting ? " Try again soon." : "");
-    reply_error(request, MERGE_UNAVAILABLE, hx_buf_span(&text),
+    reply_error(request, MERGE_UPSTREAM_UNAVAILABLE, hx_buf_span(&text),
                 HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
     hx_buf_fini(&text);
 }
@@ -96,7 +95,7 @@ void route_waiting(struct merge *merge)
             msg.kind == HX_RPC_REQUEST)
             route_request(request, &msg);
         else
-            refuse(request, HX_RPC_INTERNAL_ERROR, no_memory);
+            reply_no_memory(request);
     }
 }
 
@@ -159,7 +158,7 @@ static void by_name(struct request *request, enum list_kind kind, uint32_t token
     struct hx_buf json;
 
     if (hx_mcp_text_at(&merge->tape, token, &merge->arena, &name) < 0) {
-        refuse(request, HX_RPC_INTERNAL_ERROR, no_memory);
+        reply_no_memory(request);
         return;
     }
     if (name.state != HX_MCP_TEXT_GIVEN) {
@@ -185,7 +184,7 @@ static void by_name(struct request *request, enum list_kind kind, uint32_t token
     if (hx_buf_ok(&json) && put(request, hx_json_raw(&merge->tape, token), hx_buf_span(&json)))
         route_to(request, leg);
     else
-        refuse(request, HX_RPC_INTERNAL_ERROR, no_memory);
+        reply_no_memory(request);
     hx_buf_fini(&json);
 }
 
@@ -199,7 +198,7 @@ static void by_uri(struct request *request, uint32_t token, enum uri_use use)
     struct hx_mcp_text uri;
 
     if (hx_mcp_text_at(&merge->tape, token, &merge->arena, &uri) < 0) {
-        refuse(request, HX_RPC_INTERNAL_ERROR, no_memory);
+        reply_no_memory(request);
         return;
     }
     if (uri.state != HX_MCP_TEXT_GIVEN) {
