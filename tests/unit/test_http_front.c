@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "adapter/http_front/headers.h"
+#include "base/alloc.h"
 #include "front_kit.h"
 
 #define PING "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}"
@@ -319,6 +320,43 @@ static void asides_make_it_an_event_stream(void **state)
     front_kit_expect_tag(&kit, HX_PEER_NOT_SENT, 3);
     assert_int_equal(close(fd), 0);
     front_kit_fini(&kit);
+}
+
+/* Without memory to read what was agreed on it is agreed on all the same. */
+static void a_session_begins_without_memory_too(void **state)
+{
+    bool is_through = false;
+    struct hx_buf answer;
+
+    (void)state;
+    hx_buf_init(&answer, 1 << 16);
+    assert_int_equal(hx_buf_append_cstr(&answer, "{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{"
+                                                 "\"protocolVersion\":\"2025-06-18\",\"x\":["),
+                     0);
+    for (unsigned i = 0; i < 5000; i++)
+        assert_int_equal(hx_buf_append_cstr(&answer, "0,"), 0);
+    assert_int_equal(hx_buf_append_cstr(&answer, "\"end\"]}}"), 0);
+    assert_int_equal(hx_buf_append_char(&answer, '\0'), 0);
+    for (unsigned long n = 1; !is_through; n++) {
+        struct front_kit kit;
+        front_kit_init(&kit, NULL);
+        int fd = front_kit_post(&kit, "", INITIALIZE);
+        struct hx_http_front_event *event = front_kit_take_front(&kit, HX_HTTP_FRONT_SESSION_NEW);
+        kit.session = event->downstream;
+        hx_http_front_event_free(event);
+        uint64_t exchange = front_kit_message(&kit, NULL);
+        hx_alloc_fail_large_at(n);
+        front_kit_send(&kit, HX_SENDING_ANSWER, exchange, answer.data, 0);
+        is_through = hx_alloc_fail_left() > 0;
+        hx_alloc_fail_at(0);
+        front_kit_read(&kit, fd, "\"end\"]}}");
+        if (strstr(kit.got.data, "Mcp-Session-Id: ") == NULL)
+            fail_msg("memory %lu: no session in %.200s", n, kit.got.data);
+        assert_int_equal(close(fd), 0);
+        front_kit_fini(&kit);
+        assert_true(n > 1 || !is_through);
+    }
+    hx_buf_fini(&answer);
 }
 
 static void the_form_follows_what_is_accepted(void **state)
@@ -757,6 +795,7 @@ int main(void)
         cmocka_unit_test(line_ends_between_tokens_become_spaces),
         cmocka_unit_test(an_answer_that_comes_first_is_json),
         cmocka_unit_test(asides_make_it_an_event_stream),
+        cmocka_unit_test(a_session_begins_without_memory_too),
         cmocka_unit_test(the_form_follows_what_is_accepted),
         cmocka_unit_test(messages_come_as_lines_with_their_key),
         cmocka_unit_test(what_is_none_of_mcp_goes_to_the_application),

@@ -4,6 +4,7 @@
  */
 #include "adapter/http_front/internal.h"
 #include "base/alloc.h"
+#include "wire/skim.h"
 
 /* The exchange as the engine knows it: it has the message, and it is not answered. */
 static struct stream *open_stream(struct session *session, uint64_t exchange)
@@ -61,7 +62,19 @@ static void send_aside(struct session *session, struct hx_buf *line,
 
 /* --- answers --- */
 
-/* The handshake is over: what was agreed on, or that there is no session. */
+/* Does an answer hold a result, that cannot be read for want of memory, or of tokens? */
+static bool is_result(struct hx_span line)
+{
+    struct hx_skim skim;
+
+    hx_skim_begin(&skim);
+    hx_skim_add(&skim, line);
+    struct hx_skim_result seen = hx_skim_end(&skim);
+    return seen.is_object && seen.has_result;
+}
+
+/* The handshake is over: what was agreed on, or that there is no session. A revision that could not
+ * be read the client says with each request. */
 static bool has_begun(struct session *session, const struct hx_buf *line)
 {
     struct front *front = session->front;
@@ -70,6 +83,8 @@ static bool has_begun(struct session *session, const struct hx_buf *line)
     struct hx_rpc_msg msg;
 
     (void)front_read(front, hx_buf_span(line), &msg);
+    if (msg.kind == HX_RPC_INVALID)
+        return is_result(hx_buf_span(line));
     if (msg.kind != HX_RPC_RESULT)
         return false;
     hx_json_tape_init(&tape);
