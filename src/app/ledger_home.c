@@ -49,7 +49,7 @@ int hx_ledger_home_find(struct hx_ledger_home *home, const struct hx_settings *s
 
 static void warn(const char *command, const char *path)
 {
-    char text[1024];
+    char text[2048];
     if (hx_store_sqlite_warning(path, text, sizeof(text)))
         fprintf(stderr, "hapax %s: warning: %s\n", command, text);
 }

@@ -4,6 +4,8 @@
  * cannot be opened. Whatever happens, a DONE is durable, a NOT_DONE never happened, nothing is
  * lost, and the file verifies.
  */
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
@@ -469,6 +471,21 @@ static void a_directory_that_others_may_write_is_refused(void **state)
         assert_int_equal(seteuid(0), 0);
 }
 
+/* All of it becomes that user's. */
+static void give_world(struct world *world, uid_t user, gid_t group)
+{
+    static const char *const suffixes[] = {"",         "-wal",    "-shm",   "-lock",
+                                           "-counter", "-owners", "-spool", "-blobs"};
+    assert_int_equal(chown(world->directory, user, group), 0);
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        char path[256];
+        struct stat info;
+        snprintf(path, sizeof(path), "%s%s", world->path, suffixes[i]);
+        if (stat(path, &info) == 0)
+            assert_int_equal(chown(path, user, group), 0);
+    }
+}
+
 /* umask 002, where each user has a group of his own name. */
 static void a_group_of_one_is_no_other(void **state)
 {
@@ -482,19 +499,108 @@ static void a_group_of_one_is_no_other(void **state)
     }
     /* Here the group is everybody's of that name, and only root may give a file to it. */
     if (geteuid() == 0) {
-        char text[1024];
+        char text[2048];
         assert_false(hx_store_sqlite_warning(world->path, text, sizeof(text)));
         assert_int_equal(chown(world->directory, 0, 100), 0);
         assert_true(hx_store_sqlite_warning(world->path, text, sizeof(text)));
         assert_non_null(strstr(text, "chmod go-w it"));
-        assert_int_equal(chown(world->directory, 65534, 100), 0);
-        assert_int_equal(chown(world->path, 65534, 100), 0);
+        give_world(world, 65534, 100);
         assert_int_equal(seteuid(65534), 0);
         assert_refused(world, "Other users may write the directory");
         assert_int_equal(seteuid(0), 0);
         world_open(world, 0); /* root is warned */
         world_close(world, 0);
     }
+    world_free(world);
+}
+
+/* Whoever has the directory may rename what is in it, whatever its mode, and the sticky bit too. */
+static void a_directory_of_another_user_is_refused(void **state)
+{
+    static const mode_t modes[] = {0700, 0755, 0777, 01777};
+    char text[2048];
+    if (geteuid() != 0)
+        skip();
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        struct world *world = world_new(WORLD_SQLITE);
+        world_open(world, 0);
+        world_close(world, 0);
+        give_world(world, 65534, 65534);
+        assert_int_equal(chmod(world->directory, modes[i]), 0);
+        assert_true(hx_store_sqlite_warning(world->path, text, sizeof(text)));
+        assert_non_null(strstr(text, "belongs to another user (uid 65534)"));
+        world_open(world, 0); /* root is warned */
+        world_close(world, 0);
+        assert_int_equal(chown(world->directory, 4321, 4321), 0);
+        assert_int_equal(seteuid(65534), 0);
+        /* So that only the owner is in the way. */
+        if (modes[i] != 0700)
+            assert_refused(world, "belongs to another user (uid 4321)");
+        assert_int_equal(seteuid(0), 0);
+        /* Of root it may be: root may do everything anyway. */
+        assert_int_equal(chown(world->directory, 0, 0), 0);
+        assert_int_equal(seteuid(65534), 0);
+        if (modes[i] == 01777) {
+            world_open(world, 0);
+            world_close(world, 0);
+        }
+        assert_int_equal(seteuid(0), 0);
+        world_free(world);
+    }
+}
+
+/* Containers whose users have any number all have group 0, and volumes that it may write. */
+static void what_group_zero_may_write_is_warned_of(void **state)
+{
+    char text[2048];
+    if (geteuid() != 0)
+        skip();
+    struct world *world = world_new(WORLD_SQLITE);
+    give_world(world, 65534, 0);
+    assert_int_equal(chmod(world->directory, 0770), 0);
+    assert_int_equal(seteuid(65534), 0);
+    assert_true(hx_store_sqlite_warning(world->path, text, sizeof(text)));
+    assert_non_null(strstr(text, "Whoever has group 0 may write the directory"));
+    world_open(world, 0);
+    world_close(world, 0);
+    assert_int_equal(chmod(world->directory, 0772), 0);
+    assert_refused(world, "Other users may write the directory");
+    assert_int_equal(seteuid(0), 0);
+    world_free(world);
+}
+
+/* What getgrgid_r is to say instead of the truth; 0 = the truth. */
+static int group_fault;
+
+int getgrgid_r(gid_t gid, struct group *entry, char *texts, size_t size, struct group **ret_entry)
+{
+    int (*real)(gid_t, struct group *, char *, size_t, struct group **);
+    void *symbol = dlsym(RTLD_NEXT, "getgrgid_r");
+    memcpy(&real, &symbol, sizeof(real));
+    if (group_fault == 0)
+        return real(gid, entry, texts, size, ret_entry);
+    *ret_entry = NULL;
+    return group_fault;
+}
+
+/* Who is in it nobody knows then. That there is no such group is known. */
+static void a_group_that_cannot_be_read_is_others(void **state)
+{
+    if (geteuid() != 0)
+        skip();
+    struct world *world = world_new(WORLD_SQLITE);
+    give_world(world, 4321, 4321);
+    assert_int_equal(chmod(world->directory, 0770), 0);
+    assert_int_equal(seteuid(4321), 0);
+    group_fault = ERANGE;
+    assert_refused(world, "Other users may write the directory");
+    group_fault = ENOENT;
+    world_open(world, 0);
+    world_close(world, 0);
+    group_fault = 0;
+    world_open(world, 0);
+    world_close(world, 0);
+    assert_int_equal(seteuid(0), 0);
     world_free(world);
 }
 
@@ -533,6 +639,7 @@ static void files_are_private(void **state)
     }
     assert_true(hx_store_sqlite_warning(world->path, text, sizeof(text)));
     assert_non_null(strstr(text, "could read the ledger"));
+    assert_non_null(strstr(text, "It is made 0600 when it is opened")); /* which may be refused */
     world_open(world, 0);
     assert_false(hx_store_sqlite_warning(world->path, text, sizeof(text)));
     for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
@@ -641,6 +748,9 @@ int main(void)
         cmocka_unit_test(places_that_cannot_be_written_are_named),
         cmocka_unit_test(a_directory_that_others_may_write_is_refused),
         cmocka_unit_test(a_group_of_one_is_no_other),
+        cmocka_unit_test(a_directory_of_another_user_is_refused),
+        cmocka_unit_test(what_group_zero_may_write_is_warned_of),
+        cmocka_unit_test(a_group_that_cannot_be_read_is_others),
         cmocka_unit_test(a_directory_is_no_ledger),
         cmocka_unit_test(files_are_private),
         cmocka_unit_test(a_lock_that_is_held_is_named),

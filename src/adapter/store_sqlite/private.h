@@ -3,9 +3,11 @@
  * What other users of the host may do with the ledger.
  *
  * Whoever may write its directory can put another ledger in the place of this one, and every call
- * would be a new one. So such a directory is refused, as ssh refuses keys in one; with the sticky
- * bit (as /tmp has it) nobody but us can move what is ours. Root is only warned: volumes of
- * containers come with such modes, and there the others are nobody.
+ * would be a new one. So such a directory is refused, as ssh refuses keys in one, and so is one of
+ * another user, who may give himself the right; of root it may be. With the sticky bit (as /tmp has
+ * it) the others cannot move what is ours. Root is only warned: volumes of containers come with
+ * such modes, and there the others are nobody. For the same reason whoever is not root is only
+ * warned of group 0: there are containers whose users have any number, and group 0 all of them.
  *
  * Directories above this one are not looked at: they are the host's.
  */
