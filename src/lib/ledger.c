@@ -4,8 +4,8 @@
  * store's descriptor and hands the others what came back, so that their writes meet in one commit.
  */
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,7 +16,10 @@
 
 enum { LISTEN_MS = 1000 };
 
-static _Atomic unsigned open_count;
+/* What is put by for a guest is there as long as any ledger is open. The two change together, or
+ * the last to close would take it from one that opens at that moment. */
+static pthread_mutex_t guest_mutex = PTHREAD_MUTEX_INITIALIZER;
+static unsigned open_count;
 
 struct waiting {
     bool is_done;
@@ -49,6 +52,26 @@ static const char *options_flaw(const struct hapax_options *options)
     return NULL;
 }
 
+static bool guest_comes(void)
+{
+    pthread_mutex_lock(&guest_mutex);
+    bool is_welcome = hx_alloc_be_guest();
+    if (is_welcome)
+        open_count++;
+    else if (open_count == 0)
+        hx_alloc_guest_over(); /* the part of it that could be had */
+    pthread_mutex_unlock(&guest_mutex);
+    return is_welcome;
+}
+
+static void guest_goes(void)
+{
+    pthread_mutex_lock(&guest_mutex);
+    if (--open_count == 0)
+        hx_alloc_guest_over();
+    pthread_mutex_unlock(&guest_mutex);
+}
+
 /* The thread that the store starts must not take the program's signals. */
 static int open_store(struct hapax *hapax)
 {
@@ -72,8 +95,7 @@ static void free_hapax(struct hapax *hapax)
     hx_free(hapax->tenant);
     hapax->magic = 0;
     hx_free(hapax);
-    if (atomic_fetch_sub(&open_count, 1) == 1)
-        hx_alloc_guest_over();
+    guest_goes();
 }
 
 int hapax_open(const struct hapax_options *options, struct hapax **ret_hapax,
@@ -82,9 +104,8 @@ int hapax_open(const struct hapax_options *options, struct hapax **ret_hapax,
     const char *flaw = options_flaw(options);
     if (flaw != NULL)
         return hx_lib_fail(ret_error, HAPAX_E_MISUSE, "%s", flaw);
-    if (!hx_alloc_be_guest())
+    if (!guest_comes())
         return hx_lib_fail_memory(ret_error);
-    atomic_fetch_add(&open_count, 1);
     struct hapax *hapax = hx_new(struct hapax);
     pthread_condattr_t attributes;
     hapax->magic = HX_LIB_MAGIC;
