@@ -312,12 +312,9 @@ static void note_promise(struct hx_call *call, const struct hx_record *record)
     hx_store_submit_quiet(gateway, request);
 }
 
-/* Why the ledger could not be written, or the result cannot be had, when that is the answer. */
-static const char *reason_of(const struct hx_call *call, enum hx_answer answer)
+/* Why the ledger could not be written, when that is the answer. */
+static const char *ledger_reason(const struct hx_call *call, enum hx_answer answer)
 {
-    if (answer == HX_ANSWER_RESULT_UNAVAILABLE && call->is_result_unread)
-        return "This one is kept, and could not be read just now: the same call, with the same key "
-               "if you sent one, may be given it later.";
     bool has_reason = answer == HX_ANSWER_LEDGER_UNAVAILABLE && call->work != NULL &&
                       call->work->ledger_error[0] != '\0';
     return has_reason ? call->work->ledger_error : NULL;
@@ -330,15 +327,15 @@ void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx
     hx_buf_init(&line, gateway->options.message_max + (size_t)64 * 1024);
     int rc = answer == HX_ANSWER_OUTCOME
                  ? write_outcome(&line, call, record)
-                 : write_own_answer(&line, call, answer, record, reason_of(call, answer));
+                 : write_own_answer(&line, call, answer, record, ledger_reason(call, answer));
     if (rc < 0) {
         /* The outcome is durable and can be asked for again; say that much at least. Of anything
-         * else nothing better can be said, and above all not that it happened. */
+         * else nothing better can be said, and above all not that it happened. That it may be had
+         * later is not said: a call without a key that comes for it may be taken for a new one. */
         call->is_result_unread |= answer == HX_ANSWER_OUTCOME && rc == HX_E_NOMEM;
         answer = answer == HX_ANSWER_OUTCOME ? HX_ANSWER_RESULT_UNAVAILABLE : answer;
         hx_buf_reset(&line);
-        rc = write_own_answer(&line, call, answer, record,
-                              call->is_result_unread ? reason_of(call, answer) : NULL);
+        rc = write_own_answer(&line, call, answer, record, NULL);
     }
     if (rc < 0)
         hx_buf_reset(&line); /* no part of a message: see hx_reply_line */
@@ -350,7 +347,7 @@ void hx_call_answer(struct hx_call *call, enum hx_answer answer, const struct hx
         note = hx_delivery_new(call, record);
     }
     if (note != NULL && call->is_result_unread) {
-        hx_delivery_take_back(gateway, note); /* whoever asks again is given it */
+        hx_delivery_take_back(gateway, note); /* whoever asks again all the same is given it */
         note = NULL;
     }
     char id[HX_ID_TEXT_SIZE];
@@ -365,7 +362,7 @@ void hx_call_refuse(struct hx_call *call, enum hx_answer answer, const char *det
 {
     struct hx_gateway *gateway = call->gateway;
     struct hx_buf line;
-    hx_buf_init(&line, gateway->options.message_max);
+    hx_buf_init(&line, gateway->options.message_max + (size_t)64 * 1024);
     if (write_own_answer(&line, call, answer, NULL, detail) < 0)
         hx_buf_reset(&line);
     hx_tell(gateway, HX_TELL_INFO, "refused", "answer=%s tool=%s", hx_answer_name(answer),

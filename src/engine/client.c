@@ -146,10 +146,9 @@ static void take_request(struct hx_session *session, const struct hx_rpc_msg *ms
     enum hx_mcp_method method = hx_mcp_method_parse(msg->method);
     if (is_full(session, line->len)) {
         struct hx_request *request = hx_request_new(session, HX_REQUEST_PASS, msg, line, batch);
-        hx_reply_error(request, hx_answer_code(HX_ANSWER_LEDGER_UNAVAILABLE),
-                       HX_SPAN_LIT("Too many requests are open; nothing was sent. Wait for answers "
-                                   "and repeat this one."),
-                       HX_SPAN_NONE);
+        hx_reply_unsent(request,
+                        HX_SPAN_LIT("Too many requests are open; nothing was sent. Wait for "
+                                    "answers and repeat this one."));
         return;
     }
     if (method == HX_MCP_TOOLS_CALL) {
@@ -317,7 +316,9 @@ static void take_oversize(struct hx_session *session, const struct hx_peer_event
         struct hx_rpc_id answered = hx_rpc_id_parse(hx_buf_span(&event->line));
         struct hx_ask *ask = hx_ask_find(session, &answered);
         if (ask != NULL)
-            hx_ask_refuse(ask, "The client's answer is larger than message_max allows.");
+            hx_ask_refuse(ask,
+                          "The client's answer is larger than message_max allows, or than there "
+                          "is memory for.");
         return;
     }
     struct hx_span id = event->line.len > 0 ? hx_buf_span(&event->line) : HX_SPAN_NONE;

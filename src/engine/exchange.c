@@ -73,8 +73,10 @@ void hx_exchange_not_sent(struct hx_link *link, const struct hx_peer_event *even
         hx_work_lost(end.work, HX_REASON_TRANSPORT_LOST, true); /* an earlier one had left */
     else if (end.work != NULL)
         hx_work_event(end.work, HX_EV_NOT_SENT);
-    else if (end.request != NULL)
+    else if (end.request != NULL) {
+        end.request->was_sent = false;
         hx_upstream_failed_request(link, end.request);
+    }
 }
 
 void hx_exchange_answer_lost(struct hx_link *link, const struct hx_peer_event *event)

@@ -110,6 +110,7 @@ bool hx_link_want(struct hx_link *link)
 
 void hx_link_write_end(const struct hx_link *link, struct hx_buf *out)
 {
+    const size_t words_max = 4096;
     char reason[96];
     if (link->is_remote && link->http_status != 0)
         (void)hx_buf_printf(out, " It answered with HTTP status %d.", link->http_status);
@@ -129,6 +130,8 @@ void hx_link_write_end(const struct hx_link *link, struct hx_buf *out)
     struct hx_span words = hx_buf_span(&link->last_stderr);
     while (words.len > 0 && words.ptr[words.len - 1] == '\n')
         words.len--;
+    if (words.len > words_max) /* so that an answer with them is small */
+        words = hx_span(words.ptr + words.len - words_max, words_max);
     if (words.len > 0)
         (void)hx_buf_printf(out, " Its last words: %.*s", HX_SPAN_FMT(words));
 }

@@ -183,7 +183,8 @@ void hx_outcome_answer(struct hx_work *work, const struct hx_rpc_msg *msg, struc
     take_reply(work, &event);
 }
 
-/* Too long to hold. A guarded call has its outcome all the same: it happened. */
+/* Too long to hold. A guarded call has its outcome all the same: a result says that it happened.
+ * An error may say the opposite, and so may what would have been read, had there been memory. */
 void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event)
 {
     struct hx_rpc_id id = hx_rpc_id_parse(hx_buf_span(&event->line));
@@ -197,10 +198,11 @@ void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event)
     bool is_about_it = end.kind == HX_ROUTE_PROBE || end.kind == HX_ROUTE_QUERY ||
                        (end.kind == HX_ROUTE_TASK && end.work != NULL &&
                         !hx_task_is_outcome(end.work, event->has_error));
-    if (is_about_it && end.work != NULL) {
-        /* It answers a question about the call, and is no answer of the call's. */
+    bool is_unread = event->is_refused || (event->has_error && end.kind == HX_ROUTE_WORK);
+    if (end.work != NULL && (is_about_it || is_unread)) {
+        /* Or it answers a question about the call, and is no answer of the call's. */
         hx_route_lost(&end, HX_REASON_UNREADABLE_REPLY, false);
-    } else if (end.work != NULL && !is_about_it) {
+    } else if (end.work != NULL) {
         struct hx_event reply = hx_work_make_event(end.work, HX_EV_REPLY);
         reply.outcome =
             (struct hx_outcome){.kind = event->has_error ? HX_OUTCOME_ERROR : HX_OUTCOME_RESULT,
@@ -212,7 +214,8 @@ void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event)
         take_reply(end.work, &reply);
     } else if (end.request != NULL) {
         hx_reply_error(end.request, HX_RPC_INTERNAL_ERROR,
-                       HX_SPAN_LIT("The server's answer is larger than message_max allows."),
+                       HX_SPAN_LIT("The server's answer is larger than message_max allows, or than "
+                                   "there is memory for."),
                        HX_SPAN_NONE);
     }
 }

@@ -6,13 +6,25 @@
 
 #include <stdio.h>
 
+/* What an answer says that is owed and cannot be written: nothing of what became of the request. */
+#define UNKNOWN_DATA                                                                               \
+    "{\"code\":\"OUTCOME_UNKNOWN\",\"type\":\"idempotency_outcome_unknown\",\"retry_safe\":false," \
+    "\"" HX_MCP_META_OPERATION "\":{\"code\":\"OUTCOME_UNKNOWN\",\"replayed\":false,"              \
+    "\"joined\":false,\"new_key_allowed\":false}}"
+#define UNSENT_DATA                                                                                \
+    "{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true,"                                        \
+    "\"" HX_MCP_META_OPERATION "\":{\"code\":\"LEDGER_UNAVAILABLE\",\"replayed\":false,"           \
+    "\"joined\":false,\"new_key_allowed\":false}}"
+
 /* A line that could not be written whole is none: the client must not read half of one. */
-static bool is_whole(struct hx_gateway *gateway, const struct hx_buf *line)
+static bool is_whole(const struct hx_buf *line)
 {
-    if (hx_buf_ok(line) && line->len > 0)
-        return true;
-    hx_tell(gateway, HX_TELL_ERROR, "answer_dropped", "reason=memory");
-    return false;
+    return hx_buf_ok(line) && line->len > 0;
+}
+
+static void tell_unwritten(struct hx_gateway *gateway, const char *event, const struct hx_buf *line)
+{
+    hx_tell(gateway, HX_TELL_ERROR, event, "reason=%s", line->is_refused ? "memory" : "size");
 }
 
 /* Takes the line. One that could not be written whole is not sent. */
@@ -21,7 +33,9 @@ static bool send_line(struct hx_session *session, struct hx_buf *line,
 {
     struct hx_gateway *gateway = session->gateway;
     struct hx_downstream *client = session->options.downstream;
-    if (session->is_gone || !is_whole(gateway, line)) {
+    if (session->is_gone || !is_whole(line)) {
+        if (!session->is_gone)
+            tell_unwritten(gateway, "message_dropped", line);
         hx_buf_fini(line);
         hx_delivery_fate(gateway, sending->tag, HX_PEER_NOT_SENT);
         return false;
@@ -33,17 +47,40 @@ static bool send_line(struct hx_session *session, struct hx_buf *line,
 }
 
 /* Whoever asked is owed a word. For this one there is room always, and it leaves open what became
- * of the request: the ledger knows, of what is guarded. */
+ * of the request: the ledger knows, of what is guarded. A gateway before us must not take it for
+ * the tool's own error, so it has a code of ours. */
 static void say_too_much(const struct hx_session *session, struct hx_span id, struct hx_buf *line)
 {
     hx_buf_fini(line);
     hx_buf_init(line, HX_ALLOC_SMALL_MAX / 2);
-    if (hx_rewrite_build_error(line, id, session->era->may_omit_error_id, HX_RPC_INTERNAL_ERROR,
-                               HX_SPAN_LIT("There is no memory for this answer, or it is longer "
-                                           "than a message may be. What was asked for may have "
-                                           "happened."),
-                               HX_SPAN_LIT("{\"code\":\"NO_MEMORY\",\"retry_safe\":false}")) < 0)
+    if (hx_rewrite_build_error(
+            line, id, session->era->may_omit_error_id, hx_answer_code(HX_ANSWER_OUTCOME_UNKNOWN),
+            HX_SPAN_LIT("There is no memory for this answer, or it is longer than a message may "
+                        "be. What was asked for may or may not have happened."),
+            HX_SPAN_LIT(UNKNOWN_DATA)) < 0)
         hx_buf_reset(line);
+}
+
+/* An array that cannot be written: each of those who asked hears of it under his id. */
+static void say_too_much_of_each(const struct hx_session *session, const struct hx_batch *batch,
+                                 struct hx_buf *line)
+{
+    struct hx_buf one;
+    hx_buf_fini(line);
+    hx_buf_init(line, session->gateway->options.message_max);
+    hx_buf_init(&one, 0);
+    hx_list_for_each (node, &batch->answers) {
+        const struct hx_batch_answer *answer = hx_container_of(node, struct hx_batch_answer, node);
+        if (answer->raw_id.len == 0)
+            continue; /* nobody can tell which of his messages it was about */
+        say_too_much(session, hx_buf_span(&answer->raw_id), &one);
+        (void)hx_buf_append_char(line, line->len == 0 ? '[' : ',');
+        (void)hx_buf_append_span(line, hx_buf_span(&one));
+    }
+    hx_buf_fini(&one);
+    (void)hx_buf_append_char(line, line->len == 0 ? '[' : ']');
+    if (!hx_buf_ok(line) || line->len == 1)
+        say_too_much(session, HX_SPAN_NONE, line);
 }
 
 bool hx_send_aside(struct hx_session *session, struct hx_buf *line, uint64_t exchange)
@@ -68,6 +105,7 @@ static void answer_free(struct hx_session *session, struct hx_batch_answer *answ
     hx_map_remove(&session->batch_answers, &answer->by_id);
     session->gateway->batch_answer_count--;
     hx_buf_fini(&answer->id_key);
+    hx_buf_fini(&answer->raw_id);
     hx_buf_fini(&answer->line);
     hx_free(answer);
 }
@@ -100,10 +138,11 @@ static void send_batch(struct hx_session *session, struct hx_batch *batch)
             share_tag(gateway, answer->note, tag);
     }
     (void)hx_buf_append_char(&line, ']'); /* the buffer remembers a failure */
-    if (!hx_buf_ok(&line)) {
+    if (!is_whole(&line)) {
+        tell_unwritten(gateway, "answer_replaced", &line);
         /* Who asks again for one of them is given it. */
         hx_delivery_fate(gateway, tag, HX_PEER_NOT_SENT);
-        say_too_much(session, HX_SPAN_NONE, &line);
+        say_too_much_of_each(session, batch, &line);
         tag = gateway->next_tag++;
     }
     (void)send_line(session, &line, &(struct hx_sending){.tag = tag, .exchange = batch->exchange});
@@ -129,7 +168,8 @@ static void add_to_batch(struct hx_session *session, struct hx_batch *batch,
 {
     struct hx_gateway *gateway = session->gateway;
     session->taking = 0;
-    if (!is_whole(gateway, line)) {
+    if (!is_whole(line)) {
+        tell_unwritten(gateway, "message_dropped", line);
         hx_buf_fini(line);
         if (note != NULL)
             hx_delivery_take_back(gateway, note);
@@ -139,6 +179,7 @@ static void add_to_batch(struct hx_session *session, struct hx_batch *batch,
     answer->line = *line;
     hx_buf_init(line, line->len_max);
     hx_buf_init(&answer->id_key, HX_RPC_ID_MAX + 16);
+    hx_buf_init(&answer->raw_id, HX_RPC_ID_MAX);
     answer->note = note;
     if (note != NULL)
         note->batch_answer = answer;
@@ -147,6 +188,7 @@ static void add_to_batch(struct hx_session *session, struct hx_batch *batch,
     if (request == NULL)
         return;
     (void)hx_buf_append_span(&answer->id_key, hx_buf_span(&request->id_key));
+    (void)hx_buf_append_span(&answer->raw_id, request->raw_id);
     hx_map_insert(&session->batch_answers, &answer->by_id, hx_buf_span(&answer->id_key));
 }
 
@@ -165,7 +207,8 @@ bool hx_batch_withdraw(struct hx_session *session, const struct hx_rpc_id *id)
 void hx_reply_line(struct hx_request *request, struct hx_buf *line, struct hx_delivery_note *note)
 {
     struct hx_session *session = request->session;
-    if (!session->is_gone && !is_whole(session->gateway, line)) {
+    if (!session->is_gone && !is_whole(line)) {
+        tell_unwritten(session->gateway, "answer_replaced", line);
         if (note != NULL)
             hx_delivery_take_back(session->gateway, note);
         note = NULL;
@@ -238,17 +281,22 @@ void hx_reply_unread(struct hx_session *session, struct hx_batch *batch, struct 
 {
     struct hx_buf line;
     hx_buf_init(&line, session->gateway->options.message_max);
-    if (hx_rewrite_build_error(
-            &line, id, session->era->may_omit_error_id,
-            hx_answer_code(HX_ANSWER_LEDGER_UNAVAILABLE),
-            HX_SPAN_LIT("There is no memory for this message; nothing was sent. "
-                        "Repeat it as it is."),
-            HX_SPAN_LIT("{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true}")) < 0)
+    if (hx_rewrite_build_error(&line, id, session->era->may_omit_error_id,
+                               hx_answer_code(HX_ANSWER_LEDGER_UNAVAILABLE),
+                               HX_SPAN_LIT("There is no memory for this message; nothing was sent. "
+                                           "Repeat it as it is."),
+                               HX_SPAN_LIT(UNSENT_DATA)) < 0)
         hx_buf_reset(&line);
     if (batch != NULL)
         add_to_batch(session, batch, NULL, &line, NULL);
     else
         send_fault(session, &line);
+}
+
+void hx_reply_unsent(struct hx_request *request, struct hx_span message)
+{
+    hx_reply_error(request, hx_answer_code(HX_ANSWER_LEDGER_UNAVAILABLE), message,
+                   HX_SPAN_LIT(UNSENT_DATA));
 }
 
 void hx_reply_no_memory(struct hx_request *request)

@@ -43,6 +43,7 @@ struct hx_batch_answer {
     struct hx_list node;
     struct hx_map_node by_id; /* session->batch_answers */
     struct hx_buf id_key;
+    struct hx_buf raw_id; /* empty: it answers what is no request */
     struct hx_buf line;
     struct hx_delivery_note *note; /* NULL when its fate does not matter */
 };
@@ -268,6 +269,8 @@ void hx_reply_invalid(struct hx_session *session, struct hx_batch *batch,
 void hx_reply_fault(struct hx_session *session, struct hx_span id, int64_t code, const char *text);
 /* A message that there was no memory to read. `id`: its raw id, or none. */
 void hx_reply_unread(struct hx_session *session, struct hx_batch *batch, struct hx_span id);
+/* Refuses what was not begun, by a word that a gateway before us knows for ours. */
+void hx_reply_unsent(struct hx_request *request, struct hx_span message);
 /* A request that there was no memory to pass on. */
 void hx_reply_no_memory(struct hx_request *request);
 /* Whatever came on `exchange` gets no answer. Harmless for 0. */

@@ -78,6 +78,7 @@ void hx_work_found(struct hx_work *work, struct hx_store_request *done)
     bool is_as_before =
         found->record.fence == work->op.durable.fence && found->record.state == before;
     if (!is_as_before && !hx_work_keep_record(work, &found->record, &work->op.durable)) {
+        tell_who_waited_enough(work);
         hx_timer_arm(&gateway->timers, &work->poll, hx_mono_after(gateway->now.mono, POLL_MS));
         return;
     }

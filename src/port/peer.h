@@ -107,6 +107,7 @@ struct hx_peer_event {
     enum hx_peer_loss loss;
     int status;                /* CLOSED: wait status; -errno when it could not be started */
     int64_t retry_after_ms;    /* REJECTED: what the server asked for; 0 = nothing */
+    bool is_refused;           /* OVERSIZE: it may be short, and there was no memory for it */
     struct hx_buf line;        /* owned by the event */
     struct hx_buf stderr_tail; /* CLOSED: the last lines of standard error, owned by the event */
     struct hx_buf challenge;   /* REJECTED: WWW-Authenticate, owned by the event */

@@ -48,13 +48,18 @@ static const char *or_nothing(const char *capabilities)
     return capabilities != NULL ? capabilities : "{}";
 }
 
+static const char *revision_of(const struct talk_kit *talk)
+{
+    return talk->options.revision != NULL ? talk->options.revision : "2025-11-25";
+}
+
 static void greet(struct talk_kit *talk, uint64_t tag)
 {
     char hello[TALK_KIT_TEXT_MAX];
     snprintf(hello, sizeof hello,
-             "{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{\"protocolVersion\":\"2025-11-25\","
+             "{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{\"protocolVersion\":\"%s\","
              "\"capabilities\":%s}}",
-             (unsigned)tag, or_nothing(talk->options.server_capabilities));
+             (unsigned)tag, revision_of(talk), or_nothing(talk->options.server_capabilities));
     talk_kit_from_server(talk, HX_PEER_MESSAGE, tag, hello)->is_answer = true;
 }
 
@@ -191,9 +196,9 @@ void talk_kit_begin(struct talk_kit *talk)
     assert_non_null(hx_session_new(talk->engine.gateway, &session));
     snprintf(line, sizeof line,
              "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
-             "\"protocolVersion\":\"2025-11-25\",\"capabilities\":%s,\"clientInfo\":{\"name\":"
+             "\"protocolVersion\":\"%s\",\"capabilities\":%s,\"clientInfo\":{\"name\":"
              "\"t\",\"version\":\"1\"}}}",
-             or_nothing(talk->options.client_capabilities));
+             revision_of(talk), or_nothing(talk->options.client_capabilities));
     talk_kit_says(talk, line);
     talk_kit_says(talk, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}");
     talk_kit_says(talk, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}");

@@ -22,6 +22,7 @@ enum { TALK_KIT_TEXT_MAX = 4096 };
 struct talk_kit_options {
     /* Of every tool. */
     struct hx_tool_rules rules;
+    const char *revision; /* NULL: 2025-11-25. Borrowed. */
     /* What client and server say of themselves, as JSON; NULL: nothing. Borrowed. */
     const char *client_capabilities;
     const char *server_capabilities;

@@ -33,12 +33,18 @@ static const char *large_object(void)
     return text;
 }
 
-static void start(struct talk_kit *talk)
+static void start_in(struct talk_kit *talk, const char *revision)
 {
-    struct talk_kit_options options = {.rules = engine_kit_rules(), .tools = TOOLS};
+    struct talk_kit_options options = {
+        .rules = engine_kit_rules(), .revision = revision, .tools = TOOLS};
     talk_kit_init(talk, &options);
     talk_kit_begin(talk);
     talk->told[0] = '\0';
+}
+
+static void start(struct talk_kit *talk)
+{
+    start_in(talk, NULL);
 }
 
 /* Takes what was said with the n-th large allocation refused. False: there are not so many. */
@@ -135,6 +141,75 @@ static void an_answer_that_cannot_be_read_leaves_nobody_waiting(void **state)
     assert_true(n > 1);
 }
 
+/* Of what is too long to hold only a result says that it happened: an error may say the opposite,
+ * and what could have been held, had there been memory, may be anything. */
+static void what_was_not_read_is_not_taken_for_an_outcome(void **state)
+{
+    static const struct {
+        bool has_error, is_refused;
+        const char *told;
+    } rows[] = {{false, false, "RESULT_UNAVAILABLE"},
+                {true, false, "OUTCOME_UNKNOWN"},
+                {false, true, "OUTCOME_UNKNOWN"},
+                {true, true, "OUTCOME_UNKNOWN"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct talk_kit talk;
+        char id[24];
+        start(&talk);
+        call(&talk, 3, "{}");
+        engine_kit_turn(&talk.engine);
+        snprintf(id, sizeof id, "%u", (unsigned)talk.tag);
+        struct hx_peer_event *event = talk_kit_from_server(&talk, HX_PEER_OVERSIZE, talk.tag, id);
+        event->has_error = rows[i].has_error;
+        event->has_result = !rows[i].has_error;
+        event->is_refused = rows[i].is_refused;
+        engine_kit_turn(&talk.engine);
+        talk_kit_hears(&talk, rows[i].told);
+        call(&talk, 4, "{}");
+        engine_kit_turn(&talk.engine);
+        talk_kit_hears(&talk, rows[i].told);
+        assert_int_equal(talk.calls, 1);
+        talk_kit_fini(&talk);
+    }
+}
+
+/* Who waits for a part of it finds his id, and a gateway before us finds no error of the tool's. */
+static void an_array_that_cannot_be_written_names_each(void **state)
+{
+    static char line[2 * HX_ALLOC_SMALL_MAX];
+    unsigned long n = 0;
+    unsigned replaced = 0;
+    bool is_refused = true;
+    (void)state;
+    while (is_refused) {
+        struct talk_kit talk;
+        start_in(&talk, "2025-03-26");
+        client_says(&talk, "[{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"ping\"},"
+                           "{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"tools/call\",\"params\":{"
+                           "\"name\":\"pay\",\"arguments\":{}}}]");
+        engine_kit_turn(&talk.engine);
+        int len = snprintf(line, sizeof line,
+                           "{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{\"content\":[],\"n\":\"",
+                           (unsigned)talk.tag);
+        memset(line + len, 'x', HX_ALLOC_SMALL_MAX);
+        memcpy(line + len + HX_ALLOC_SMALL_MAX, "\"}}", 4);
+        talk_kit_from_server(&talk, HX_PEER_MESSAGE, talk.tag, line)->is_answer = true;
+        talk.asked[0] = '\0';
+        is_refused = turn_without(&talk, ++n);
+        if (strstr(talk.told, "\"id\":3") == NULL)
+            fail_msg("n=%lu: nobody was told: %.300s", n, talk.told);
+        if (strstr(talk.told, "There is no memory for this answer") != NULL) {
+            replaced++;
+            assert_non_null(strstr(talk.told, "\"id\":4"));
+            assert_non_null(strstr(talk.told, "\"code\":\"OUTCOME_UNKNOWN\""));
+            assert_int_equal(talk.told[0], '[');
+        }
+        talk_kit_fini(&talk);
+    }
+    assert_true(replaced > 0);
+}
+
 /* A cancel is one however long its reason is. */
 static void a_cancel_is_not_lost(void **state)
 {
@@ -165,6 +240,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_is_refused_by_name_or_acts_once),
         cmocka_unit_test(an_answer_that_cannot_be_read_leaves_nobody_waiting),
+        cmocka_unit_test(what_was_not_read_is_not_taken_for_an_outcome),
+        cmocka_unit_test(an_array_that_cannot_be_written_names_each),
         cmocka_unit_test(a_cancel_is_not_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

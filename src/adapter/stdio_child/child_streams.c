@@ -108,7 +108,8 @@ void hx_child_streams_send(struct hx_child_streams *streams, struct hx_buf *line
 
 /* --- out --- */
 
-static void append_oversize(struct hx_child_streams *streams, const struct hx_line *line)
+static struct hx_peer_event *append_oversize(struct hx_child_streams *streams,
+                                             const struct hx_line *line)
 {
     struct hx_peer_event *event = hx_child_streams_append(streams, HX_PEER_OVERSIZE, 0);
 
@@ -118,6 +119,7 @@ static void append_oversize(struct hx_child_streams *streams, const struct hx_li
     event->has_error = line->skim.has_error;
     hx_digest_hex(&line->digest, event->digest_hex);
     (void)hx_buf_append_span(&event->line, line->text); /* short of memory: without its id */
+    return event;
 }
 
 static void append_line(struct hx_child_streams *streams, struct hx_line *line)
@@ -126,16 +128,15 @@ static void append_line(struct hx_child_streams *streams, struct hx_line *line)
     struct hx_buf text;
 
     if (line->kind == HX_LINE_OVERSIZE) {
-        append_oversize(streams, line);
+        (void)append_oversize(streams, line);
         return;
     }
     /* A header of another framing is no message either; the engine says so to whom it concerns. */
     hx_buf_init(&text, line->text.len);
     if (hx_buf_append_span(&text, line->text) != 0) {
-        /* Without memory for it, it was too long. */
         hx_buf_fini(&text);
         hx_lines_refuse(&streams->lines, line);
-        append_oversize(streams, line);
+        append_oversize(streams, line)->is_refused = true;
         return;
     }
     event = hx_child_streams_append(streams, HX_PEER_MESSAGE, 0);
