@@ -337,6 +337,14 @@ test_runner_no_match_is_not_green = runner_case(
     {"a": "echo '1 passed, 0 failed'"}, 1, "no test program", options=("--match", "store"))
 
 
+def test_mutants_that_change_nothing_are_found(sample):
+    sample.copy("tests/mutants/run")
+    sample.write("src/base/a.c", "int a;\n")
+    sample.write("tests/mutants/x.mutants", "mutant odd : I2 : op\nin src/base/a.c\n< int b;\n> int c;\n")
+    expect(sample.run("tests/mutants/run", "--check"), 1, "odd: src/base/a.c has its lines 0 times",
+           "tests/unit/test_op.c is not there")
+
+
 # --- ./dev ----------------------------------------------------------------------------------------
 
 def dev_sample(sample, installed, user):

@@ -94,7 +94,6 @@ class Storm:
         self.told = {}
         self.is_over = threading.Event()
         os.makedirs(t.path("faults"))
-        os.makedirs(t.path("keys"))
         self.server = [sys.executable, "-S", "-E", SERVER, t.dir]
         self.gateway = Serve(t, [], config=self.config())
         self.gateway_cuts = Cuts(self.gateway.port, seed + 1)
