@@ -706,6 +706,56 @@ def probe_finds(t):
     t.equal(len(t.effects("charge")), 1, "effects")
 
 
+@serve("lost_answer_by_class_of_tool")
+def lost_answer(t):
+    """The server acts and dies before it answers, for a tool of each class: what its caller is told,
+    what the same key is told afterwards, the state, and how often it acted under how many keys. The
+    table is printed with E2E_NOTES=1.
+    """
+    found = '{"content":[],"structuredContent":{"orders":[{"n":1}]}}'
+    probe = "probe=orders probe_match='count /structuredContent/orders >= 1'"
+    classes = {
+        "opaque": ("class=opaque", "OUTCOME_UNKNOWN", "OUTCOME_UNKNOWN", "unknown", 1, 1),
+        "idempotent": ("class=idempotent", "real", "real", "succeeded", 2, 1),
+        "keyed": ("class=keyed effect_key=/key dedupe_horizon=1h", "real", "real", "succeeded", 2, 1),
+        "probeable": (f"class=probeable {probe}", "found", "found", "succeeded", 1, 1),
+    }  # fmt: skip
+
+    def told(result):
+        text = result["content"][0]["text"]
+        code = operation(result).get("code")
+        if not result.get("isError"):
+            return "found" if "This call happened" in text else "real"
+        return code
+
+    table = ["class, told, told afterwards, state, acts, keys"]
+    for number, (name, (rule, *wanted)) in enumerate(classes.items()):
+        tool = f"charge_{name}"
+        script = {
+            "tools": {
+                tool: {"runs": [[{"wait": f"release-{name}"}], [{"text": "$RECEIPT"}]]},
+                "orders": {
+                    "listing": {"annotations": {"readOnlyHint": True}},
+                    "runs": [[{"result": found}]],
+                },
+            }
+        }
+        words = ["--", *stub(t, script)]
+        rules = ("--orphan-timeout", "1s", "--tool", f"{tool}: {rule}")
+        client = Serve(t, words, *rules, ledger=t.path(f"ledger-{name}")).client()
+        first = client.call(tool, {"n": 1}, key=KEY + f"1{number}")
+        t.wait(lambda: len(t.effects(tool)) == 1, "the effect")
+        os.kill(int(t.lines("starts")[-1]), signal.SIGKILL)
+        at_first = told(first.result())
+        again = client.call(tool, {"n": 1}, key=KEY + f"1{number}").result()
+        acts = t.effects(tool)
+        keys = {json.loads(act["args"]).get("key") for act in acts}
+        row = [at_first, told(again), operation(again)["execution"], len(acts), len(keys)]
+        table.append(", ".join(map(str, [name, *row])))
+        t.equal(row, wanted, name)
+    t.note = "\n  " + "\n  ".join(table)
+
+
 @test("serve", "field_024_probe_that_lies_early", needs_hapax=True)
 def probe_lies(t):
     """Nothing found at first, then the effect shows: nothing runs twice, nothing is called failed."""
