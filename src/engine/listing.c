@@ -83,12 +83,9 @@ void hx_listing_begin(struct hx_request *request, struct hx_span params)
     hx_buf_init(&listing->tool, 4096);
     request->listing = listing;
     request->asked = HX_ASKED_LIST;
-    int rc = hx_span_is_absent(params)
-                 ? HX_JSON_BAD_SYNTAX
-                 : hx_json_read(&gateway->scratch, params, &gateway->part_limits);
+    int rc = hx_operations_read(gateway, params);
     if (rc < 0) {
-        hx_operations_refuse(request, "LEDGER_UNAVAILABLE",
-                             "There is no memory for this request; nothing was done.");
+        hx_operations_refuse_unread(request);
         return;
     }
     if (rc == 0 && !read_params(gateway, listing, &after, &flaw)) {

@@ -170,12 +170,23 @@ struct naming {
     struct hx_span tool;
 };
 
+int hx_operations_read(struct hx_gateway *gateway, struct hx_span params)
+{
+    return hx_span_is_absent(params)
+               ? HX_JSON_BAD_SYNTAX
+               : hx_json_read(&gateway->scratch, params, &gateway->part_limits);
+}
+
+void hx_operations_refuse_unread(struct hx_request *request)
+{
+    hx_operations_refuse(request, "LEDGER_UNAVAILABLE",
+                         "There is no memory for this request; nothing was done.");
+}
+
 static struct naming read_naming(struct hx_gateway *gateway, struct hx_span params)
 {
     struct naming naming = {0};
-    int rc = hx_span_is_absent(params)
-                 ? HX_JSON_BAD_SYNTAX
-                 : hx_json_read(&gateway->scratch, params, &gateway->part_limits);
+    int rc = hx_operations_read(gateway, params);
     naming.is_unread = rc < 0;
     if (rc != 0)
         return naming;
@@ -190,8 +201,7 @@ static struct naming read_naming(struct hx_gateway *gateway, struct hx_span para
 static bool is_refused(struct hx_request *request, const struct naming *naming)
 {
     if (naming->is_unread)
-        hx_operations_refuse(request, "LEDGER_UNAVAILABLE",
-                             "There is no memory for this request; nothing was done.");
+        hx_operations_refuse_unread(request);
     else if (!naming->has_id && !naming->has_key)
         hx_operations_refuse(request, "NOT_FOUND", not_found);
     else

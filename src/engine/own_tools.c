@@ -126,12 +126,9 @@ static void resolve(struct hx_request *request, struct hx_span arguments)
     struct hx_decision decision = {.type = HX_EV_RESOLVE_HAPPENED};
     const struct word *word = NULL;
     char who[300];
-    int rc = hx_span_is_absent(arguments)
-                 ? HX_JSON_BAD_SYNTAX
-                 : hx_json_read(&gateway->scratch, arguments, &gateway->part_limits);
+    int rc = hx_operations_read(gateway, arguments);
     if (rc < 0) {
-        hx_operations_refuse(request, "LEDGER_UNAVAILABLE",
-                             "There is no memory for this request; nothing was done.");
+        hx_operations_refuse_unread(request);
         return;
     }
     if (rc == 0 && hx_id_parse(hx_operations_text(gateway, "id"), &target.id))

@@ -195,6 +195,9 @@ void hx_operations_found(struct hx_request *request, struct hx_store_request *do
  * request. */
 void hx_operations_answer(struct hx_request *request, struct hx_buf *json);
 void hx_operations_refuse(struct hx_request *request, const char *code, const char *reason);
+/* Onto gateway->scratch. 0; below 0: there is no memory for it; above: it is none. */
+int hx_operations_read(struct hx_gateway *gateway, struct hx_span params);
+void hx_operations_refuse_unread(struct hx_request *request);
 /* The string member of the object that gateway->scratch holds; absent when there is none. */
 struct hx_span hx_operations_text(struct hx_gateway *gateway, const char *name);
 /* One operation as a JSON object. */

@@ -196,7 +196,8 @@ struct hx_mono front_now(const struct front *front);
 /* Wakes by then, if nothing wakes earlier. */
 void front_wake_at(struct front *front, struct hx_mono at);
 struct hx_peer_event *front_tell(struct session *session, enum hx_peer_event_type type);
-/* One message, read onto the front's tape; of kind INVALID when it is none, or memory is short. */
+/* One message, read onto the front's tape; of kind INVALID when it is none. False, and INVALID
+ * too: memory is short. */
 bool front_read(struct front *front, struct hx_span text, struct hx_rpc_msg *ret_msg);
 
 /* door.c: what comes in */
