@@ -102,7 +102,8 @@ bool hx_absence_is_provable(const struct hx_record *record, const struct hx_fact
     return hx_has_elapsed(&record->settled, now, bound_ms, HX_ACROSS_STARTS_AGAIN);
 }
 
-enum hx_inner hx_inner_verdict(enum hx_answer code, bool is_first, bool is_said_unsafe)
+enum hx_inner hx_inner_verdict(enum hx_answer code, enum hx_inner_before before,
+                               bool is_said_unsafe)
 {
     switch (code) {
     case HX_ANSWER_BUSY:
@@ -116,15 +117,17 @@ enum hx_inner hx_inner_verdict(enum hx_answer code, bool is_first, bool is_said_
         return HX_INNER_UNKNOWN;
     case HX_ANSWER_FAILED:
     case HX_ANSWER_CANCELLED:
+        return HX_INNER_REFUSED;
     case HX_ANSWER_KEY_INVALID:
     case HX_ANSWER_KEY_REQUIRED:
     case HX_ANSWER_REPEAT_SUSPECTED:
-        return HX_INNER_REFUSED;
+    case HX_ANSWER_REQUEST_INVALID:
+        return before == HX_INNER_THIS_ATTEMPT ? HX_INNER_UNKNOWN : HX_INNER_REFUSED;
     case HX_ANSWER_UPSTREAM_UNAVAILABLE:
     case HX_ANSWER_LEDGER_UNAVAILABLE:
         if (is_said_unsafe)
             return HX_INNER_UNKNOWN; /* its connection to the tool was lost behind the request */
-        return is_first ? HX_INNER_UNAVAILABLE : HX_INNER_POLL;
+        return before == HX_INNER_NOTHING ? HX_INNER_UNAVAILABLE : HX_INNER_POLL;
     case HX_ANSWER_RESULT_UNAVAILABLE:
         return HX_INNER_GONE;
     case HX_ANSWER_OUTCOME:

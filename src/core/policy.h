@@ -37,8 +37,15 @@ enum hx_inner {
     HX_INNER_UNAVAILABLE, /* nothing happened yet, later may do */
     HX_INNER_GONE         /* it happened; what it answered is kept no more */
 };
-/* `is_first`: nothing was ever heard for this key before, so that what sends nothing now has sent
- * nothing at all. `is_said_unsafe`: it says of itself that it may have happened. */
-enum hx_inner hx_inner_verdict(enum hx_answer code, bool is_first, bool is_said_unsafe);
+/* What it was sent under this key before the request that it answers: what refuses this one without
+ * having looked the key up says nothing of the others. */
+enum hx_inner_before {
+    HX_INNER_NOTHING,          /* so that what sends nothing now has sent nothing at all */
+    HX_INNER_EARLIER_ATTEMPTS, /* of which the core knows what to think */
+    HX_INNER_THIS_ATTEMPT      /* and it said that it was not over */
+};
+/* `is_said_unsafe`: it says of itself that it may have happened. */
+enum hx_inner hx_inner_verdict(enum hx_answer code, enum hx_inner_before before,
+                               bool is_said_unsafe);
 
 #endif

@@ -97,23 +97,20 @@ static void take_call(struct hx_session *session, const struct hx_rpc_msg *msg, 
         /* It names no tool, so no rule could be found for it, and a careless server might run
          * something. */
         struct hx_request *request = hx_request_new(session, HX_REQUEST_PASS, msg, line, batch);
-        hx_reply_error(
+        hx_reply_refused(
             request, HX_RPC_INVALID_PARAMS,
-            HX_SPAN_LIT("Refused, nothing was sent: tools/call needs params with the name "
-                        "of a tool."),
-            HX_SPAN_LIT("{\"retry_safe\":true}"));
+            "Refused, nothing was sent: tools/call needs params with the name of a tool.");
         return;
     }
     if (hx_own_tool_take(session, msg, &call, line, batch))
         return;
     struct hx_tool *tool = hx_tool_called(session->link->server, call.name.text);
     if (tool == NULL) {
-        hx_reply_error(hx_request_new(session, HX_REQUEST_PASS, msg, line, batch),
-                       HX_RPC_INVALID_PARAMS,
-                       HX_SPAN_LIT("Refused, nothing was sent: this tool is not one that the "
-                                   "server lists, and too many others have been named, or its "
-                                   "name is too long. List the tools and call one of them."),
-                       HX_SPAN_LIT("{\"retry_safe\":true}"));
+        hx_reply_refused(hx_request_new(session, HX_REQUEST_PASS, msg, line, batch),
+                         HX_RPC_INVALID_PARAMS,
+                         "Refused, nothing was sent: this tool is not one that the server lists, "
+                         "and too many others have been named, or its name is too long. List the "
+                         "tools and call one of them.");
         return;
     }
     if (hx_tool_class_of(session->link, tool) == HX_CLASS_READ_ONLY) {
@@ -162,9 +159,9 @@ static void take_request(struct hx_session *session, const struct hx_rpc_msg *ms
         return;
     }
     if (method == HX_MCP_INITIALIZE && batch != NULL) {
-        hx_reply_error(
-            hx_request_new(session, HX_REQUEST_PASS, msg, line, batch), HX_RPC_INVALID_REQUEST,
-            HX_SPAN_LIT("initialize must not stand in a batch; nothing was sent."), HX_SPAN_NONE);
+        hx_reply_refused(hx_request_new(session, HX_REQUEST_PASS, msg, line, batch),
+                         HX_RPC_INVALID_REQUEST,
+                         "initialize must not stand in a batch; nothing was sent.");
         return;
     }
     enum hx_request_kind kind = HX_REQUEST_PASS;

@@ -52,14 +52,20 @@ static void end_gone(struct hx_work *work, const struct hx_outcome *outcome)
     hx_work_step(work, &event, NULL);
 }
 
+static enum hx_inner_before sent_before(const struct hx_work *work)
+{
+    if (work->has_polled)
+        return HX_INNER_THIS_ATTEMPT;
+    return work->op.durable.attempt.number == 1 ? HX_INNER_NOTHING : HX_INNER_EARLIER_ATTEMPTS;
+}
+
 bool hx_inner_take(struct hx_work *work, const struct hx_mcp_call_result *result,
                    const struct hx_mcp_error *error, const struct hx_outcome *outcome)
 {
     enum hx_answer code;
     if (!work->is_inner || !hx_work_has_attempt(work) || !read_code(result, error, &code))
         return false;
-    bool is_first = !work->has_polled && work->op.durable.attempt.number == 1;
-    switch (hx_inner_verdict(code, is_first, error->is_said_unsafe)) {
+    switch (hx_inner_verdict(code, sent_before(work), error->is_said_unsafe)) {
     case HX_INNER_OUTCOME:
         return false;
     case HX_INNER_POLL:

@@ -122,8 +122,7 @@ static void refuse_arguments(struct hx_call *call, const char *reason)
     request->call = NULL;
     call->request = NULL;
     hx_call_forget(call);
-    hx_reply_error(request, HX_RPC_INVALID_PARAMS, hx_span_cstr(reason),
-                   HX_SPAN_LIT("{\"retry_safe\":true}"));
+    hx_reply_refused(request, HX_RPC_INVALID_PARAMS, reason);
 }
 
 void hx_intake_resume(struct hx_request *request, const struct hx_record *record)

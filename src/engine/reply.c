@@ -15,6 +15,7 @@
     "{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true,"                                        \
     "\"" HX_MCP_META_OPERATION "\":{\"code\":\"LEDGER_UNAVAILABLE\",\"replayed\":false,"           \
     "\"joined\":false,\"new_key_allowed\":false}}"
+#define REFUSED_DATA "{\"code\":\"REQUEST_INVALID\",\"retry_safe\":true}"
 
 /* A line that could not be written whole is none: the client must not read half of one. */
 static bool is_whole(const struct hx_buf *line)
@@ -240,7 +241,7 @@ static void write_fault(struct hx_session *session, struct hx_buf *line, struct 
 {
     hx_buf_init(line, session->gateway->options.message_max);
     if (hx_rewrite_build_error(line, id, session->era->may_omit_error_id, code, hx_span_cstr(text),
-                               HX_SPAN_NONE) < 0)
+                               HX_SPAN_LIT(REFUSED_DATA)) < 0)
         hx_buf_reset(line);
 }
 
@@ -297,6 +298,11 @@ void hx_reply_unsent(struct hx_request *request, struct hx_span message)
 {
     hx_reply_error(request, hx_answer_code(HX_ANSWER_LEDGER_UNAVAILABLE), message,
                    HX_SPAN_LIT(UNSENT_DATA));
+}
+
+void hx_reply_refused(struct hx_request *request, int64_t code, const char *text)
+{
+    hx_reply_error(request, code, hx_span_cstr(text), HX_SPAN_LIT(REFUSED_DATA));
 }
 
 void hx_reply_no_memory(struct hx_request *request)

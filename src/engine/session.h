@@ -268,12 +268,14 @@ void hx_reply_error(struct hx_request *request, int64_t code, struct hx_span mes
                     struct hx_span data);
 void hx_reply_invalid(struct hx_session *session, struct hx_batch *batch,
                       const struct hx_rpc_msg *msg);
-/* An error about a message that has no request here, with its raw id or none. */
+/* An error about a message that has no request here and was not sent, with its raw id or none. */
 void hx_reply_fault(struct hx_session *session, struct hx_span id, int64_t code, const char *text);
 /* A message that there was no memory to read. `id`: its raw id, or none. */
 void hx_reply_unread(struct hx_session *session, struct hx_batch *batch, struct hx_span id);
 /* Refuses what was not begun, by a word that a gateway before us knows for ours. */
 void hx_reply_unsent(struct hx_request *request, struct hx_span message);
+/* Refuses a request that would be refused again as it is; nothing was sent. */
+void hx_reply_refused(struct hx_request *request, int64_t code, const char *text);
 /* A request that there was no memory to pass on. */
 void hx_reply_no_memory(struct hx_request *request);
 /* Whatever came on `exchange` gets no answer. Harmless for 0. */

@@ -90,7 +90,9 @@ static const struct {
     {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON LEN2 END "{}", "400", "-32700"},
     {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON LEN2 END "{x", "400", "-32700"},
     {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON "Content-Length: 40\r\n" END PING, "400",
-     "\"id\":7,\"error\":{\"code\":-32000,\"message\":\"Bad request: Mcp-Session-Id"},
+     "\"id\":7,\"error\":{\"code\":-32000,\"message\":\"Bad request: Mcp-Session-Id is required, "
+     "and only initialize goes without it\","
+     "\"data\":{\"code\":\"REQUEST_INVALID\",\"retry_safe\":true}}}"},
     {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON "Content-Length: 48\r\n" END "[" INITIALIZE "]",
      "400", "Mcp-Session-Id"},
     {"GET /mcp HTTP/1.1\r\n" HOST ANN "Accept: text/event-stream\r\n" END, "400", "Mcp-Session-Id"},
@@ -677,6 +679,8 @@ static void a_full_house_says_so(void **state)
     (void)state;
     front_kit_init(&kit, no_sessions);
     expect_status(&kit, front_kit_post(&kit, "", INITIALIZE), "503");
+    assert_non_null(
+        strstr(kit.got.data, "\"data\":{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true}}}"));
     (void)snprintf(kit.id, sizeof kit.id, "%s", MADE_UP);
     expect_status(&kit, post_as(&kit, "/mcp", "ann"), "503");
     front_kit_fini(&kit);

@@ -210,6 +210,37 @@ static void an_array_that_cannot_be_written_names_each(void **state)
     assert_true(replaced > 0);
 }
 
+/* A gateway before us must not take our refusal for an error of the tool's: it names our word, for
+ * what is too long, for what is no message and for what names no tool. */
+static void what_is_refused_unread_is_refused_in_our_word(void **state)
+{
+    static const char *const faulty[] = {
+        "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":7}",
+        "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{}}",
+        NULL,
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof faulty / sizeof faulty[0]; i++) {
+        struct talk_kit talk;
+        start(&talk);
+        if (faulty[i] != NULL) {
+            client_says(&talk, faulty[i]);
+        } else {
+            struct hx_peer_event *event = hx_peer_event_new(HX_PEER_OVERSIZE, 0);
+            event->downstream = &talk.downstream;
+            event->size = 1 << 30;
+            event->has_method = true;
+            assert_int_equal(hx_buf_append_cstr(&event->line, "3"), 0);
+            hx_list_append(&talk.downstream_inbox, &event->node);
+        }
+        engine_kit_turn(&talk.engine);
+        assert_non_null(strstr(talk.told, "\"id\":3,\"error\":{\"code\":-326"));
+        talk_kit_hears(&talk, "\"data\":{\"code\":\"REQUEST_INVALID\",\"retry_safe\":true}");
+        assert_int_equal(talk.calls, 0);
+        talk_kit_fini(&talk);
+    }
+}
+
 /* A cancel is one however long its reason is. */
 static void a_cancel_is_not_lost(void **state)
 {
@@ -242,6 +273,7 @@ int main(void)
         cmocka_unit_test(an_answer_that_cannot_be_read_leaves_nobody_waiting),
         cmocka_unit_test(what_was_not_read_is_not_taken_for_an_outcome),
         cmocka_unit_test(an_array_that_cannot_be_written_names_each),
+        cmocka_unit_test(what_is_refused_unread_is_refused_in_our_word),
         cmocka_unit_test(a_cancel_is_not_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

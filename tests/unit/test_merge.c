@@ -322,7 +322,8 @@ static void test_oversize(void **state)
     assert_string_equal(
         word->text, "{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":-32600,\"message\":"
                     "\"The message has 999 bytes, more than message_max allows or than there is "
-                    "memory for; nothing was sent.\"}}");
+                    "memory for; nothing was sent.\",\"data\":{\"code\":\"REQUEST_INVALID\","
+                    "\"retry_safe\":true}}}");
     merge_kit_word_free(word);
 
     merge_kit_answer(&kit, 1, 0, HX_SENDING_ASIDE,

@@ -73,7 +73,7 @@ class CallTest(unittest.IsolatedAsyncioTestCase):
             self.assertTrue(answer.isError)
 
     async def test_a_key_fault_is_no_retryable_error(self):
-        for code in ("KEY_CONFLICT", "KEY_INVALID", "KEY_REQUIRED"):
+        for code in ("KEY_CONFLICT", "KEY_INVALID", "KEY_REQUIRED", "REQUEST_INVALID"):
             session = Session(error(code, -32602))
             with self.assertRaises(HapaxRefused) as caught:
                 await call_once(session, "k1", "charge")

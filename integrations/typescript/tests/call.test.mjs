@@ -58,7 +58,7 @@ test("what stays open is told with its status", async () => {
 });
 
 test("a key fault is no retryable error", async () => {
-  for (const code of ["KEY_CONFLICT", "KEY_INVALID", "KEY_REQUIRED"]) {
+  for (const code of ["KEY_CONFLICT", "KEY_INVALID", "KEY_REQUIRED", "REQUEST_INVALID"]) {
     const client = new Scripted(fault(code, -32602));
     await assert.rejects(callOnce(client, "k1", charge), (error) => {
       assert.ok(error instanceof HapaxRefused);

@@ -32,6 +32,15 @@ uint32_t cors_headers(const char *origin, struct hx_web_header *ret_headers)
     return CORS_HEADERS;
 }
 
+/* What was refused here was not begun, and one of our kind that passes it on must know it from what
+ * a tool has said. */
+static const char *data_of(const struct refusal *refusal)
+{
+    return refusal->status == 503
+               ? ",\"data\":{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true}"
+               : ",\"data\":{\"code\":\"REQUEST_INVALID\",\"retry_safe\":true}";
+}
+
 void refuse(struct front *front, uint64_t exchange, const struct refusal *refusal,
             struct hx_span id, const char *origin)
 {
@@ -48,13 +57,14 @@ void refuse(struct front *front, uint64_t exchange, const struct refusal *refusa
     if (refusal->status == 405)
         headers[answer.header_count++] = (struct hx_web_header){HX_SPAN_LIT("Allow"), ALLOW};
     answer.header_count += cors_headers(origin, headers + answer.header_count);
-    if (hx_span_is_absent(id))
+    bool is_request = !hx_span_is_absent(id);
+    if (!is_request)
         id = HX_SPAN_LIT("null");
     hx_buf_init(&body, BODY_MAX);
     /* The sentences are ours, and need no escapes. */
     (void)hx_buf_printf(&body, "{\"jsonrpc\":\"2.0\",\"id\":%.*s,", HX_SPAN_FMT(id));
-    (void)hx_buf_printf(&body, "\"error\":{\"code\":%d,\"message\":\"%s\"}}", refusal->code,
-                        refusal->sentence);
+    (void)hx_buf_printf(&body, "\"error\":{\"code\":%d,\"message\":\"%s\"%s}}", refusal->code,
+                        refusal->sentence, is_request ? data_of(refusal) : "");
     front->web->ops->answer(front->web, exchange, &answer, &body, 0);
     hx_buf_fini(&body);
 }

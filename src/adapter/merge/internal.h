@@ -355,6 +355,8 @@ void reply_no_memory(struct request *request);
 /* A message that there was no memory to read. `id`: its raw id, or none. */
 void reply_unread(struct merge *merge, struct batch *batch, struct hx_span id);
 void reply_invalid(struct merge *merge, struct batch *batch, const struct hx_rpc_msg *msg);
+/* Of an error to what would be refused again as it is, and was not sent. */
+extern const struct hx_span refused_data;
 void reply_fault(struct merge *merge, struct hx_span id, int64_t code, const char *text);
 /* Words of a call of which nobody here knows what came: as the engine says it. */
 void reply_unknown(struct request *request, struct hx_span text);

@@ -17,6 +17,9 @@ static const struct hx_span nothing_sent =
 static const struct hx_span nothing_sent_data =
     HX_SPAN_INIT("{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true}");
 
+const struct hx_span refused_data =
+    HX_SPAN_INIT("{\"code\":\"REQUEST_INVALID\",\"retry_safe\":true}");
+
 void reply_send(struct merge *merge, struct hx_buf *line, const struct hx_sending *sending)
 {
     merge->outer->ops->send(merge->outer, line, sending);
@@ -194,7 +197,7 @@ static void write_fault(struct merge *merge, struct hx_buf *line, struct hx_span
                         const char *text)
 {
     hx_buf_init(line, merge->options.message_max_bytes);
-    write_error(merge, id, code, hx_span_cstr(text), HX_SPAN_NONE, line);
+    write_error(merge, id, code, hx_span_cstr(text), refused_data, line);
 }
 
 void reply_fault(struct merge *merge, struct hx_span id, int64_t code, const char *text)

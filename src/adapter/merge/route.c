@@ -7,8 +7,6 @@
 #include "base/alloc.h"
 #include "json/text.h"
 
-static const struct hx_span not_sent = HX_SPAN_INIT("{\"retry_safe\":true}");
-
 static bool can_log(const struct leg *leg)
 {
     return leg->has_logging;
@@ -21,7 +19,7 @@ static bool can_subscribe(const struct leg *leg)
 
 static void refuse(struct request *request, int64_t code, const char *text)
 {
-    reply_error(request, code, hx_span_cstr(text), not_sent);
+    reply_error(request, code, hx_span_cstr(text), refused_data);
 }
 
 static void refuse_unreachable(struct request *request, const struct leg *leg)
@@ -147,7 +145,7 @@ static void unknown_name(struct request *request, enum list_kind kind, struct hx
                         (int)(name.len < 256 ? name.len : 256), name.ptr);
     for (size_t i = 0; i < merge->leg_count; i++)
         (void)hx_buf_printf(&text, "%s %.*s", i > 0 ? "," : "", HX_SPAN_FMT(merge->legs[i].prefix));
-    reply_error(request, HX_RPC_INVALID_PARAMS, hx_buf_span(&text), not_sent);
+    reply_error(request, HX_RPC_INVALID_PARAMS, hx_buf_span(&text), refused_data);
     hx_buf_fini(&text);
 }
 

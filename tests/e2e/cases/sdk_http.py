@@ -410,6 +410,8 @@ def restarted_while_idle(t, b):
     """
     b.receipt(b.client.result(b.client.call(args={"amount": 1})))
     (b.serve or b.server).kill()
+    # Or the SDK sends its next call on a connection that is about to close.
+    t.wait(lambda: not b.proxy.are_open(), "the connections to what was killed to close")
     (b.serve or b.server).start()
     answer = b.client.answer(b.client.call(args={"amount": 2}))
     if not b.is_bare:

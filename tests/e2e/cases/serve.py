@@ -635,6 +635,34 @@ def inner_replaced(t):
     t.true(1 not in ran, f"the first did not: {ran}")
 
 
+@serve("inner_gateway_refuses_the_request_itself")
+def inner_refuses(t):
+    """What the inner one takes from nobody was never sent to a tool: proven, and no answer of the
+    tool's. Too large for its pipe, too large for its HTTP door, of no server at its merged endpoint;
+    and what it takes still runs.
+    """
+    large = {"n": 1, "text": "x" * 100_000}
+    limits = "limits:\n  body_max: 64KiB\n"
+    bank = upstream(t, "bank", QUICK, "    message_max: 64KiB\n")
+    inner = Serve(t, [], config=write_config(t, [bank], more=limits))
+    url = f"http://127.0.0.1:{inner.port}/mcp"
+    ways = {
+        "pipe": (nested(t, QUICK, "--message-max", "64KiB"), "charge", ("charge", large), "FAILED"),
+        "door": ([f"{url}/bank"], "charge", ("charge", large), "UPSTREAM_UNAVAILABLE"),
+        "merged": ([url], "bank_charge", ("office_charge", {"n": 1}), "FAILED"),
+    }
+    for name, (words, taken, refused, wanted) in ways.items():
+        words = ["--", *words] if name == "pipe" else words
+        client = Serve(t, words, "--name", name, ledger=t.path(f"outer-{name}")).client()
+        before, key = len(t.effects()), KEY + f"2{len(name)}"
+        for answer in (client.call(*refused, key=key).answer() for _ in range(2)):
+            told = code(answer["result"]) if "result" in answer else answer["error"]["data"]["code"]
+            t.equal(told, wanted, f"{name}: {answer}")
+        t.equal(len(t.effects()), before, f"{name}: effects")
+        t.true("receipt" in str(client.call(taken, {"n": 2}).result()), f"{name}: what it takes")
+        t.equal(len(t.effects()), before + 1, f"{name}: effects of that")
+
+
 @serve("inner_gateway_has_the_outcome")
 def inner_get(t):
     """The outer one is killed in a call, and the inner one gets the outcome: it is asked, and

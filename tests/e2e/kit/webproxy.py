@@ -38,13 +38,13 @@ class Request:
 
 
 class Framer:
-    """Cuts one direction of HTTP/1.1 into messages: (head, body), and events of a stream as they
-    end. What it cannot read is the proxy's own fault: SDKs and servers here write plain HTTP.
+    """Cuts one direction of HTTP/1.1 into messages: (head, body), and heads and events of a stream as
+    they end. What it cannot read is the proxy's own fault: SDKs and servers here write plain HTTP.
     """
 
-    def __init__(self, on_message, on_event=None):
+    def __init__(self, on_message, on_head=None, on_event=None):
         self.buffer, self.steps = b"", self.run()
-        self.on_message, self.on_event = on_message, on_event
+        self.on_message, self.on_head, self.on_event = on_message, on_head, on_event
         next(self.steps)
 
     def feed(self, data):
@@ -68,6 +68,8 @@ class Framer:
             while b"\r\n\r\n" not in self.buffer:
                 yield
             head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
+            if self.on_head:
+                self.on_head(head)
             low = head.lower()
             body, size = b"", 0
             if b"\r\ntransfer-encoding: chunked" in low:
@@ -97,7 +99,7 @@ class Pair:
 
     def __init__(self, proxy, number):
         self.proxy, self.number, self.writers = proxy, number, []
-        self.is_cut, self.event_ids = False, []
+        self.is_cut, self.is_open, self.event_ids = False, False, []
 
     async def run(self, reader, writer):
         try:
@@ -105,9 +107,9 @@ class Pair:
         except OSError:
             writer.transport.abort()
             return
-        self.writers = [writer, up_writer]
+        self.writers, self.is_open = [writer, up_writer], True
         self.up = Framer(self.on_request)
-        self.down = Framer(self.on_response, self.on_event)
+        self.down = Framer(self.on_response, self.on_response_head, self.on_event)
         self.ready = []
         await asyncio.gather(self.pump(reader, up_writer, "up"), self.pump(up_reader, writer, "down"))
 
@@ -120,6 +122,7 @@ class Pair:
         finally:
             # Whatever ends one side ends the other: no half-open connections through here.
             self.close()
+            self.is_open = False
 
     async def pass_on(self, data, writer, way):
         """The bytes that end a request wait while somebody holds it."""
@@ -141,8 +144,11 @@ class Pair:
         if body:
             self.proxy.record("client", body)
 
-    def on_response(self, head, body):
+    def on_response_head(self, head):
+        """A client may act on a head alone, and says so before the rest of it has come by."""
         self.proxy.statuses.append(int(head.split()[1]))
+
+    def on_response(self, head, body):
         if b"application/json" in head.lower() and body:
             self.proxy.record("server", body)
 
@@ -220,6 +226,10 @@ class WebProxy:
 
     def gets(self):
         return [request for request in self.requests if request.verb == "GET"]
+
+    def are_open(self):
+        """Whether a connection still is: one whose server died is closed a moment after."""
+        return any(pair.is_open for pair in self.pairs)
 
     def cut(self, request):
         """The connection on which this request came."""
