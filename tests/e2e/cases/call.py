@@ -152,7 +152,7 @@ def statuses(t):
     told = ask(UNKNOWN, "dies")
     t.equal((told["execution"], told["effect"]), ("unknown", "intended"), "a server that died")
     t.equal([one["choice"] for one in told["choices"]], ["query", "again", "give_up"], "choices")
-    told = ask(STILL_RUNNING, "slow", "--wait", "300ms")
+    told = ask(STILL_RUNNING, "slow", "--wait", "5s")  # in which everything starts
     t.equal((told["execution"], told["effect"]), ("running", "intended"), "the wait is over")
     t.touch("release")
     told = caller.json(DONE, "--resume", "k-slow")

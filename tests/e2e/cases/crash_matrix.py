@@ -76,9 +76,9 @@ class Cell:
     def is_host_crash(self):
         return self.fault[0] == "P"
 
-    def gateway(self, env, *more):
+    def gateway(self, env, *more, join_wait=JOIN_WAIT):
         """A client that has shaken hands with a new gateway on the ledger."""
-        options = (*OPTIONS[self.kind], "--join-wait", JOIN_WAIT, "--orphan-timeout", "20s", *more)
+        options = (*OPTIONS[self.kind], "--join-wait", join_wait, "--orphan-timeout", "20s", *more)
         if self.site is None:
             server = stub(self.t, {"tools": {"charge": {"runs": [STDIO_STEPS]}}})
             client = RawClient(self.t, self.t.hapax_argv(server, *options), env=env)
@@ -490,7 +490,7 @@ def left(cell, client, pending, kill):
     cell.t.wait(lambda: len(cell.runs()) == 1, "the tool to run")
     kill()
     told, state = pending.told(), cell.state()
-    fresh = cell.gateway(cell.plain())
+    fresh = cell.gateway(cell.plain(), join_wait="20s")  # the repeat waits until it was counted
     again = cell.call(fresh)
     cell.t.wait(lambda: cell.t.operations()[-1]["repeats"] >= 1, "the repeat to be counted")
     cell.release()
@@ -528,13 +528,15 @@ def upstream_killed(cell):
     client = cell.gateway(cell.plain())
     pending = cell.call(client)
     cell.t.wait(lambda: len(cell.runs()) == 1, "the tool to run")
-    cell.release()  # for the next one; this one dies first, or its answer would be seen
+    # Released for the next one when this one is dead, or its answer might be seen.
     if cell.site is None:
         processes.kill(int(cell.t.lines("starts")[-1]), "stub_server.py")
+        cell.release()
         told = pending.told()
         return cell.state(), told, cell.again(client)
     port = cell.site.port
     cell.site.end()
+    cell.release()
     told, state = pending.told(), cell.state()
     cell.site.serve({"session": "s1"}, port=port)
     return state, told, cell.again(client)

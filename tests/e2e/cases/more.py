@@ -770,12 +770,12 @@ def printf(t, w):
         },
     ]
     done = subprocess.run(
-        w.argv(),
+        w.argv(orphan="20s"),  # counted from the end of input, before the server has started
         env=t.env,
         input=b"".join(json.dumps(line).encode() + b"\n" for line in lines),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        timeout=20,
+        timeout=40,
         check=False,
     )
     t.equal(done.returncode, 0, f"exit status ({done.stderr[-300:]!r})")

@@ -209,24 +209,30 @@ def on_terminal(t, w):
 
 @ops("watch_tells_each_step")
 def watch(t, w):
-    client = w.client({"tools": {"charge": {"runs": RELEASED}}})
+    client = w.client({"tools": {"charge": {"runs": RELEASED}, "warm": {}}})
     argv = [t.surroundings.hapax, "ops", "watch", "--json", "--ledger", t.ledger]
     out = open(t.path("watch.out"), "wb")
     process = subprocess.Popen(argv, env=t.env, stdout=out, stderr=subprocess.PIPE)
     t.at_end(lambda: (process.kill(), process.wait(), out.close()))
-    client.result(client.request("tools/list"))
-    t.wait(lambda: processes.holds_file(process.pid, t.ledger), "watch to have the ledger open")
+
+    def watched():
+        client.result(client.call("warm"))
+        return t.lines("watch.out")
+
+    # It tells what comes after it has begun, and an open ledger does not say that it has.
+    t.wait(watched, "watch to tell of a call")
     ref = client.call("charge", {"n": 1}, key="watched-1")
-    t.wait_effects(1)
+    t.wait(lambda: t.effects("charge"), "the effect")
 
     def lines():
-        return [json.loads(line) for line in t.lines("watch.out")]
+        every = [json.loads(line) for line in t.lines("watch.out")]
+        return [line for line in every if line["tool"] == "charge"]
 
     t.wait(lambda: any(line["what"] == "mark" for line in lines()), "the mark to be told")
     t.touch("release")
     client.result(ref)
     t.wait(lambda: any(line.get("to") == "succeeded" for line in lines()), "the end to be told")
-    found = [(line["what"], line.get("to")) for line in lines() if line["tool"] == "charge"]
+    found = [(line["what"], line.get("to")) for line in lines()]
     t.equal(
         found[:3], [("insert", "running"), ("mark", "running"), ("update", "succeeded")], "steps"
     )

@@ -281,15 +281,6 @@ def connection_cut_and_new_session(t, b):
     b.one_effect(b.receipt(b.client.result(second)))
 
 
-def is_kept(t, event_ids):
-    files = [path for path in t.ledger_files() if os.path.isfile(path)]
-    for path in files if event_ids else ():
-        with open(path, "rb") as file:
-            if event_ids[-1] in file.read():
-                return True
-    return False
-
-
 def killed(t, b, has_event_ids=False):
     """SIGKILL of what the client speaks to, in the middle of a call; restarted when attempt 1 has
     failed; the retry.
@@ -298,7 +289,8 @@ def killed(t, b, has_event_ids=False):
     first = b.client.call(args=args, timeout_ms=5000)
     t.wait_effects(1)
     if has_event_ids and not b.is_bare:
-        t.wait(lambda: is_kept(t, b.upstream.of(CALL)[0].conn.event_ids), "the event id in the ledger")
+        told = b.upstream.of(CALL)[0].conn.event_ids
+        t.wait(lambda: told and t.is_in_ledger(told[-1]), "the event id in the ledger")
     (b.serve or b.server).kill()
     b.client.error(first)
     t.touch("release")

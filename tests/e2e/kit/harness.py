@@ -202,6 +202,17 @@ class Test:
             for name in names
         )
 
+    def is_in_ledger(self, data):
+        """Whether these bytes stand in any of its files."""
+        for path in self.ledger_files():
+            try:
+                with open(path, "rb") as file:
+                    if data in file.read():
+                        return True
+            except OSError:  # a socket, or gone since it was listed
+                pass
+        return False
+
     def database(self):
         """The SQLite file among them."""
         for path in self.ledger_files():
