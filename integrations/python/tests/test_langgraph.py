@@ -311,11 +311,12 @@ class LangGraphTest(unittest.IsolatedAsyncioTestCase):
         way = self.way("--join-wait", "50ms")
         async with (
             way.session() as session,
-            way.session(read_timeout_seconds=timedelta(milliseconds=300)) as impatient,
+            way.session(read_timeout_seconds=timedelta(seconds=2)) as impatient,
         ):
             keys = HapaxInterceptor(wait_seconds=0.2)
             mine = {"server_name": "pay", "interceptor": keys}
-            slow = {"amount": 5, "sleep_ms": 3000}
+            # It runs well past the bound of the impatient one, which is that of its handshake, too.
+            slow = {"amount": 5, "sleep_ms": 8000}
             # The first answer is lost to a timeout, which is told as unknown, not as a failure.
             app = self.tool_node_app(await load_tools(impatient, **mine))
             first = said(await app.ainvoke(ask(("c1", slow)), thread("a")))
@@ -399,7 +400,7 @@ class LangGraphTest(unittest.IsolatedAsyncioTestCase):
 
     async def test_a_bare_server_that_is_late_is_not_sent_the_call_twice(self):
         way = self.way(bare=True)
-        async with way.session(read_timeout_seconds=timedelta(milliseconds=300)) as session:
+        async with way.session(read_timeout_seconds=timedelta(seconds=2)) as session:
             charge = named(await load_tools(session, server_name="pay"))
             node = failing(lambda: charge.ainvoke({"amount": 5, "sleep_ms": 60000}), 0)
             await graph(node).ainvoke({"n": 0})

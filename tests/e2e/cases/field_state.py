@@ -295,7 +295,7 @@ def slow_pipe(t, w):
     client.process.wait(10)
     t.wait(lambda: not processes.marked(t.mark), "everything to be gone, so that nothing changes")
     argv = [t.surroundings.hapax, "ops", "export", "--ledger", t.ledger]
-    whole = subprocess.run(argv, env=t.env, stdout=subprocess.PIPE, timeout=60, check=True).stdout
+    whole = t.whole_export()
     t.true(len(whole) > 65536, f"more than a pipe holds: {len(whole)}")
     with subprocess.Popen(argv, env=t.env, stdout=subprocess.PIPE) as process:
         slowly = b""

@@ -575,13 +575,7 @@ def nonblocking_pipe(t, w):
     client.close_stdin()
     t.wait(lambda: not t.family().keepers, "the keeper to end")
     argv = [t.surroundings.hapax, "ops", "export", "--ledger", t.ledger]
-
-    def exported():
-        done = subprocess.run(argv, env=t.env, stdout=subprocess.PIPE, timeout=60, check=True)
-        # A process that ends has lost its name before its locks.
-        return None if b'"owner":"alive"' in done.stdout else done.stdout
-
-    whole = t.wait(exported, "the owner to be dead")
+    whole = t.whole_export()
     out, into = os.pipe()
     os.set_blocking(into, False)
     with subprocess.Popen(argv, env=t.env, stdout=into) as process:

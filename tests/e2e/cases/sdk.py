@@ -7,6 +7,7 @@ behind Hapax the promise. Before an effect is counted the test has seen attempt 
 checked whom it killed.
 """
 
+import functools
 import os
 import re
 import sys
@@ -22,7 +23,7 @@ OPERATION = "dev.hapax/operation"
 class Bench:
     """One client and one server of the same SDK, and the way between them."""
 
-    def __init__(self, t, sdk, mode):
+    def __init__(self, t, sdk, mode, options=()):
         self.t, self.sdk, self.mode = t, sdk, mode
         around = t.surroundings
         if SDKS[sdk]:
@@ -37,7 +38,7 @@ class Bench:
         else:
             client = [around.python, os.path.join(SDK, "driver.py")]
             self.server = [around.python, os.path.join(SDK, "server.py"), t.dir]
-        self.argv = self.server if mode == "bare" else t.hapax_argv(self.server)
+        self.argv = self.server if mode == "bare" else t.hapax_argv(self.server, *options)
         self.client = SdkClient(t, client)
 
     def connect(self):
@@ -58,13 +59,13 @@ class Bench:
         return re.search(r"receipt ([0-9a-f-]{36})", result["content"][0]["text"]).group(1)
 
 
-def scenario(function):
-    """Registers it for every SDK, bare and through Hapax."""
+def scenario(function, options=()):
+    """Registers it for every SDK, bare and through Hapax with these options."""
     for sdk in SDKS:
         for mode in ("bare", "hapax"):
 
             def run(t, sdk=sdk, mode=mode):
-                function(t, Bench(t, sdk, mode))
+                function(t, Bench(t, sdk, mode, options))
 
             test("sdk", f"sdk_{sdk}_{function.__name__}_{mode}", needs_hapax=mode == "hapax")(run)
     return function
@@ -204,7 +205,7 @@ def two_wanted_in_turn(t, b):
     )
 
 
-@scenario
+@functools.partial(scenario, options=("--overlap", "30s"))
 def two_wanted_at_once(t, b):
     """Two equal calls, both wanted, leave together: both act."""
     b.connect()

@@ -247,7 +247,9 @@ def connection_cut(t, b):
     conn = b.proxy.of(CALL)[0].conn
     if not b.is_bare:
         t.wait(lambda: conn.event_ids, "an event id")
-        # Nothing outside tells when the client has taken the id off its connection and kept it.
+        # Nothing outside tells when the client has taken the id off its connection and kept it; an
+        # answer tells that it reads, and the pause does the rest.
+        b.client.result(b.client.order("list"))
         begin = t.clock()
         t.wait(lambda: t.clock() - begin > 0.5, "the client to read it")
     b.proxy.cut(b.proxy.of(CALL)[0])
@@ -380,7 +382,7 @@ def key_places(t, b):
     t.equal(len(t.effects()), 2, "effects after the refusal")
 
 
-@scenario()
+@scenario(options=("--overlap", "30s"))
 def two_wanted(t, b):
     """Two equal calls, both wanted: one after the other, and together."""
     receipts = [b.receipt(b.client.result(b.client.call(args={"amount": 3}))) for _ in range(2)]

@@ -445,12 +445,12 @@ def idle_session(t):
     t.wait_effects(1)
     time.sleep(4)
     t.equal(sessions(), 1, "sessions, while a call runs")
+    since = time.monotonic()
     t.touch("release")
     t.true("receipt" in str(call.result()), "its answer")
-    since = time.monotonic()
     t.wait(lambda: sessions() == 0, "the session to end", 20)
     took = time.monotonic() - since
-    t.true(2.5 < took < 6, f"after {took:.1f} s of 3 s")
+    t.true(took > 2.9, f"after {took:.1f} s of 3 s")
     t.equal(client.request("ping").head(), 200, "the ledger knows it, when it comes back")
 
 

@@ -246,6 +246,17 @@ class Test:
         self.equal(status, 0, f"exit status of ops export ({err[-300:]!r})")
         return [json.loads(line) for line in out.splitlines() if line.strip()]
 
+    def whole_export(self):
+        """What `hapax ops export` writes when the gateway has gone: then it changes no more."""
+
+        def exported():
+            status, out, err = self.ops("export", "--ledger", self.ledger)
+            self.equal(status, 0, f"exit status of ops export ({err[-300:]!r})")
+            # A process that ends has lost its name before its locks.
+            return None if b'"owner":"alive"' in out else out
+
+        return self.wait(exported, "the owner to be dead")
+
     def wait_repeats(self, count):
         """Until the ledger has seen so many repeats: they have joined, not only been read."""
         self.wait(
@@ -266,9 +277,9 @@ class Test:
             except Exception as error:  # a cleanup that fails must not hide the next one
                 faults.append(f"cleanup: {error}")
         deadline = time.monotonic() + self.grace_seconds
-        left = before = [0]
         # Nothing in two looks: a process in the middle of its exec has no environment for a
         # moment.
+        left, before = processes.marked(self.mark), [0]
         while (left or before) and time.monotonic() < deadline:
             time.sleep(0.02)
             left, before = processes.marked(self.mark), left

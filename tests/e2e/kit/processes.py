@@ -28,7 +28,15 @@ def _stat(pid):
 
 def is_alive(pid):
     fields = _stat(pid)
-    return bool(fields) and fields[0] not in (b"Z", b"X")
+    if not fields or fields[0] == b"X":
+        return False
+    if fields[0] != b"Z":
+        return True
+    # A leader that has ended shows as a zombie while another of its threads lives.
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1
+    except OSError:
+        return False
 
 
 def state(pid):
@@ -82,25 +90,27 @@ def zombies_of(pids):
     return found
 
 
-def holds_file(pid, prefix):
+def _open_files(pid):
+    """What its descriptors are of; one that is closed meanwhile is not among them."""
     try:
-        return any(
-            os.readlink(f"/proc/{pid}/fd/{fd}").startswith(prefix)
-            for fd in os.listdir(f"/proc/{pid}/fd")
-        )
+        fds = os.listdir(f"/proc/{pid}/fd")
     except OSError:
-        return False
+        return
+    for fd in fds:
+        try:
+            yield os.readlink(f"/proc/{pid}/fd/{fd}")
+        except OSError:
+            pass
+
+
+def holds_file(pid, prefix):
+    return any(path.startswith(prefix) for path in _open_files(pid))
 
 
 def holds_database(pid, directory):
     """The database or its companions of SQLite; a reaper has a lock file beside them open."""
     names = [os.path.join(directory, "ledger.db" + tail) for tail in ("", "-wal", "-shm")]
-    try:
-        return any(
-            os.readlink(f"/proc/{pid}/fd/{fd}") in names for fd in os.listdir(f"/proc/{pid}/fd")
-        )
-    except OSError:
-        return False
+    return any(path in names for path in _open_files(pid))
 
 
 class Family:
