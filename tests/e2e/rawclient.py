@@ -31,8 +31,11 @@ def stub(t, script=None, wrapper=None):
     would.
     """
     path = t.path("script.json")
-    with open(path, "w", encoding="utf-8") as file:
+    # In one step: a stub may be starting, and reads it; and threads of a test may do so at once.
+    mine = f"{path}.{threading.get_ident()}"
+    with open(mine, "w", encoding="utf-8") as file:
         json.dump(script or {}, file)
+    os.replace(mine, path)
     command = [sys.executable, "-S", "-E", STUB, t.dir, f"@{path}"]
     if wrapper:
         return ["sh", "-c", " ".join(command) + "; exit $?"]

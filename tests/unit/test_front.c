@@ -232,8 +232,8 @@ static void front_gets(int signal_number, bool is_socket)
     client_start(&client, is_socket, -1);
     ping(&client);
     assert_int_equal(kill(client.front, signal_number), 0);
-    expect_end(client.from_front, 1000);
-    expect_end(client.error_from_front, 1000);
+    expect_end(client.from_front, LIMIT_MS);
+    expect_end(client.error_from_front, LIMIT_MS);
     assert_int_equal(WTERMSIG(wait_status(&client)), signal_number);
     process_kit_none_left(&client.kit, LIMIT_MS);
     (void)snprintf(path, sizeof path, "%s/front-gone", client.kit.dir);
@@ -296,7 +296,7 @@ static void test_a_killed_keeper_ends_the_front(void **state)
     client_start(&client, false, -1);
     ping(&client);
     assert_int_equal(kill(keeper_of(&client), SIGKILL), 0);
-    expect_end(client.from_front, 1000);
+    expect_end(client.from_front, LIMIT_MS);
     status = wait_status(&client);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), HX_FRONT_KEEPER_LOST);
@@ -408,7 +408,7 @@ static void test_as_pid_1_the_front_ends_last(void **state)
                 init = found[i];
         assert_int_not_equal(init, 0);
         assert_int_equal(kill(init, SIGTERM), 0);
-        expect_end(client.from_front, 1000);
+        expect_end(client.from_front, LIMIT_MS);
     }
     assert_int_equal(waitpid(namespace_pid, &status, 0), namespace_pid);
     (void)close(client.to_front);

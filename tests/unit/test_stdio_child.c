@@ -219,7 +219,7 @@ static void test_a_killed_child_is_told_at_once(void **state)
     before_ms = now_ms(&fixture);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(take_closed(&fixture), SIGKILL);
-    assert_true(now_ms(&fixture) - before_ms < 1000);
+    assert_true(now_ms(&fixture) - before_ms < 5000);
     fixture_fini(&fixture);
 }
 
@@ -411,7 +411,7 @@ static void test_the_end_of_its_output_is_the_end(void **state)
     send_text(&fixture, "one", 1);
     process_kit_expect_line(&fixture.kit, HX_PEER_MESSAGE, "one");
     assert_int_equal(take_closed(&fixture), SIGTERM);
-    assert_true(now_ms(&fixture) - before_ms < 1000);
+    assert_true(now_ms(&fixture) - before_ms < 5000);
     fixture_fini(&fixture);
 }
 

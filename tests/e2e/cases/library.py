@@ -155,8 +155,8 @@ class Shop:
 
     def settle(self, intent, client=None, first_env=None):
         """Asks with the same key until there is an answer; counts the deaths on the way."""
-        env = first_env or {}
-        for _ in range(60):
+        env, deadline = first_env or {}, time.monotonic() + 60
+        while time.monotonic() < deadline:
             try:
                 if client is None:
                     client = self.start(**env)

@@ -377,6 +377,7 @@ def version(t, w):
 def environment(t, w):
     """The server gets the client's environment and directory, and no descriptor but its three."""
     client = w.client(env={**t.env, "CUSTOM": "value"})
+    client.result(client.request("ping"))  # and what it had open for what came before is closed
     pid = w.server_pid()
     with open(f"/proc/{pid}/environ", "rb") as file:
         t.true(b"CUSTOM=value" in file.read().split(b"\0"), "the environment is the client's")
@@ -389,7 +390,6 @@ def environment(t, w):
     ]
     t.equal(others, [], "other descriptors of the server")
     t.true(len(os.listdir(f"/proc/{pid}/fd")) <= 5, "descriptors of the server")
-    client.result(client.request("ping"))
 
 
 # A child that misbehaves ------------------------------------------------------------------------

@@ -552,6 +552,7 @@ def takes_over(t, w):
     is_up = threading.Event()
     receiver = Receiver(t, lambda delivery, n: 204 if is_up.is_set() else 500)
     first = w.client(QUICK, *receiver.options(), name="first")
+    keeper = w.keeper(first)  # while there is only this one
     second = w.client(QUICK, *receiver.options(), name="second")
     plain = w.client(QUICK, name="plain")
     for n, client in enumerate((first, second, plain)):
@@ -559,7 +560,6 @@ def takes_over(t, w):
     t.wait(lambda: len({one.id for one in receiver.deliveries}) == 3, "all three to be tried")
     with sqlite3.connect(f"file:{t.database()}?mode=ro", uri=True) as reader:
         ((token,),) = reader.execute("SELECT hex(outbox_publisher) FROM ledger").fetchall()
-    keeper = processes.Family(t.mark, t.surroundings.hapax, t.ledger, first.pid).keepers[0]
     processes.kill(keeper, t.surroundings.hapax)
     first.wait_eof(5)
     is_up.set()

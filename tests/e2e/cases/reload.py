@@ -81,7 +81,7 @@ def three_reloads(t):
         t.true("receipt" in str(result), f"the same session goes on: {result}")
         t.true(only_stub(t, f"bank-{n}") != old, "another process")
         t.equal(only_stub(t, "mail-0"), kept, "the other server's process")
-        t.equal(len(processes.marked(t.mark)), count, "processes")
+        t.wait(lambda: len(processes.marked(t.mark)) == count, "as many processes as before", 10)
     mail.call(args={"n": 9}).result()
     t.equal(len(t.effects()), 4, "effects")
 

@@ -296,6 +296,8 @@ def killed(t, b, has_event_ids=False):
     (b.serve or b.server).kill()
     b.client.error(first)
     t.touch("release")
+    # Or the SDK sends its next call on a connection that is about to close.
+    t.wait(lambda: not b.proxy.are_open(), "the connections to what was killed to close")
     (b.serve or b.server).start()
     if b.is_bare or b.sdk in ENDS_WITH_ITS_CONNECTION:
         b.reconnect()

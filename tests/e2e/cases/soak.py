@@ -98,7 +98,9 @@ class Soak:
             elif "reaper" in line[:2]:
                 kinds["reaper"].append(pid)
             elif "serve" in line[:2]:
-                kinds["serve"].append(pid)
+                # A child of it that is about to become another program has its name for a moment.
+                if pid == self.serve.process.pid:
+                    kinds["serve"].append(pid)
             elif processes.holds_database(pid, self.t.ledger):
                 kinds["keeper"].append(pid)
             else:
