@@ -373,8 +373,10 @@ static double sync_p50_us(void)
 
 static void note_guarded(unsigned processes, unsigned callers, struct result result, double sync_us)
 {
-    if (callers == 1)
+    if (callers == 1) {
+        metric("guarded_1_us", result.p50_us);
         metric("guarded_1_own_us", result.p50_us - 2 * sync_us);
+    }
     if (callers == CALLERS_MAX && processes == 1) {
         metric("guarded_64_per_s", result.per_s);
         metric("guarded_64_cpu_us", result.cpu_us);
