@@ -226,8 +226,10 @@ static bool is_known_unsent(const struct hx_op *op, const struct hx_facts *facts
 static void take_over_unsent(struct hx_step *step)
 {
     struct hx_op *op = step->op;
-    bool is_wanted = op->waiters > 0 || op->durable.is_approved || step->event->type == HX_EV_CALL;
-    op->requires_unmarked = !is_known_unsent(op, &step->event->facts);
+    const struct hx_facts *facts = &step->event->facts;
+    bool is_wanted = op->waiters > 0 || step->event->type == HX_EV_CALL ||
+                     (op->durable.is_approved && facts->is_same_target);
+    op->requires_unmarked = !is_known_unsent(op, facts);
     if (!is_wanted || !hx_nothing_sent_before(&op->durable)) {
         hx_step_close_unsent(step, HX_REASON_OWNER_DIED);
         return;

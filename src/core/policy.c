@@ -114,6 +114,7 @@ enum hx_inner hx_inner_verdict(enum hx_answer code, enum hx_inner_before before,
     case HX_ANSWER_OUTCOME_UNKNOWN:
     case HX_ANSWER_KEY_EXPIRED:
     case HX_ANSWER_KEY_CONFLICT:
+    case HX_ANSWER_NO_ANSWER: /* it may take for a reader what we do not */
         return HX_INNER_UNKNOWN;
     case HX_ANSWER_FAILED:
     case HX_ANSWER_CANCELLED:

@@ -133,6 +133,19 @@ static void send_request(const struct hx_work *work, struct hx_link *link, struc
     link->upstream->ops->send_with(link->upstream, line, hx_span(header, (size_t)len), tag);
 }
 
+void hx_work_name_transport(struct hx_work *work, const struct hx_link *link)
+{
+    char *name = work->op.next.attempt.transport;
+    memset(name, 0, HX_TRANSPORT_NAME_MAX);
+    snprintf(name, HX_TRANSPORT_NAME_MAX, "%s", hx_link_transport(work->gateway, link));
+}
+
+static bool is_named(const struct hx_work *work, const struct hx_link *link)
+{
+    const char *name = work->op.durable.attempt.transport;
+    return strncmp(name, hx_link_transport(work->gateway, link), HX_TRANSPORT_NAME_MAX - 1) == 0;
+}
+
 bool hx_work_put_on_wire(struct hx_work *work, struct hx_link *link)
 {
     struct hx_buf line;
@@ -163,7 +176,9 @@ void hx_work_send_now(struct hx_work *work)
     struct hx_gateway *gateway = work->gateway;
     struct hx_link *link = hx_work_link(work);
     bool is_ready = link != NULL && hx_link_want(link);
-    if (link == NULL || (is_ready && work->generation != link->generation)) {
+    bool is_other =
+        is_ready && (work->generation != link->generation || !is_named(work, link));
+    if (link == NULL || is_other) {
         /* The row names the process that was there at the claim. Whoever asks later whether the
          * sender is gone must not be shown another one, so this attempt ends here, unsent. */
         hx_work_event(work, HX_EV_NOT_SENT);

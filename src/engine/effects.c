@@ -21,12 +21,24 @@ static void leave_earlier(struct hx_work *work, const struct hx_link *link)
 
 static void persist(struct hx_work *work)
 {
-    const struct hx_op *op = &work->op;
+    struct hx_op *op = &work->op;
+    bool is_claim =
+        op->next.state == HX_OP_RUNNING && op->next.attempt.number != op->durable.attempt.number;
+    if (is_claim)
+        hx_ladder_leave(work);
+    struct hx_link *link = op->next.state == HX_OP_RUNNING ? hx_work_link(work) : NULL;
+    if (is_claim) {
+        leave_earlier(work, link);
+        hx_work_name_transport(work, link);
+    }
+    if (link != NULL)
+        work->generation = link->generation;
     enum hx_store_kind kind = op->write == HX_WRITE_INSERT ? HX_STORE_INSERT : HX_STORE_UPDATE;
     struct hx_store_request *request = hx_store_make(work->gateway, kind);
     request->record = op->next;
     request->expected_fence = op->expected_fence;
     request->require_unmarked = op->requires_unmarked;
+    request->mark_after = is_claim;
     if (op->write == HX_WRITE_SUCCESSOR) {
         request->second = op->successor;
         request->has_second = true;
@@ -35,16 +47,6 @@ static void persist(struct hx_work *work)
         request->twin_guard = true;
         request->twin_seen = work->twin_seen;
     }
-    bool is_claim =
-        op->next.state == HX_OP_RUNNING && op->next.attempt.number != op->durable.attempt.number;
-    request->mark_after = is_claim;
-    if (is_claim)
-        hx_ladder_leave(work);
-    struct hx_link *link = op->next.state == HX_OP_RUNNING ? hx_work_link(work) : NULL;
-    if (is_claim)
-        leave_earlier(work, link);
-    if (link != NULL)
-        work->generation = link->generation;
     HX_CRASH_POINT("persist-asked");
     hx_store_submit_for_work(work, request);
     if (is_claim && link != NULL && link->has_operations)

@@ -69,9 +69,10 @@ void hx_exchange_not_sent(struct hx_link *link, const struct hx_peer_event *even
         greeting_failed(link);
     else if (is_search(&end))
         search_failed(&end);
-    else if (end.work != NULL && end.work->has_polled)
+    else if (end.work != NULL && end.work->has_polled) {
         hx_work_lost(end.work, HX_REASON_TRANSPORT_LOST, true); /* an earlier one had left */
-    else if (end.work != NULL)
+        hx_link_want_for_waiting(link);
+    } else if (end.work != NULL)
         hx_work_event(end.work, HX_EV_NOT_SENT);
     else if (end.request != NULL) {
         end.request->was_sent = false;
@@ -93,10 +94,11 @@ void hx_exchange_answer_lost(struct hx_link *link, const struct hx_peer_event *e
         end.work->search = HX_SEARCH_OVER;
     if (end.kind == HX_ROUTE_HANDSHAKE)
         greeting_failed(link);
-    else if (end.work != NULL)
+    else if (end.work != NULL) {
         hx_route_lost(&end, is_unreadable ? HX_REASON_UNREADABLE_REPLY : HX_REASON_TRANSPORT_LOST,
                       true);
-    else if (end.request != NULL && end.request->may_resend && !end.request->was_resent)
+        hx_link_want_for_waiting(link); /* who is sent again waits for a server; nobody else may */
+    } else if (end.request != NULL && end.request->may_resend && !end.request->was_resent)
         ask_again(link, end.request);
     else if (end.request != NULL)
         hx_upstream_failed_request(link, end.request);
@@ -145,10 +147,11 @@ void hx_exchange_rejected(struct hx_link *link, const struct hx_peer_event *even
         greeting_failed(link);
     else if (is_search(&end))
         search_failed(&end);
-    else if (end.work != NULL)
+    else if (end.work != NULL) {
         work_rejected(end.work, event);
-    else if (end.request != NULL && is_session_lost && !end.request->was_resent &&
-             event->generation != link->generation) {
+        hx_link_want_for_waiting(link);
+    } else if (end.request != NULL && is_session_lost && !end.request->was_resent &&
+               event->generation != link->generation) {
         /* A late word about an earlier session: the new one may be there already. */
         ask_again(link, end.request);
     } else if (end.request != NULL && is_session_lost && !end.request->was_resent) {

@@ -59,13 +59,38 @@ static enum hx_inner_before sent_before(const struct hx_work *work)
     return work->op.durable.attempt.number == 1 ? HX_INNER_NOTHING : HX_INNER_EARLIER_ATTEMPTS;
 }
 
+/* It comes when we no longer wait for it, or on a stream that was taken up. That something happened
+ * is evidence, whenever it is said; any other word is about the moment in which it was said, and
+ * whoever searches goes on. */
+static void take_late(struct hx_work *work, enum hx_inner verdict, const struct hx_outcome *outcome)
+{
+    if (verdict == HX_INNER_GONE)
+        end_gone(work, outcome);
+    if (hx_ladder_has_route(work)) {
+        hx_ladder_over(work);
+        return;
+    }
+    if (work->search == HX_SEARCH_OVER && work->op.phase == HX_PHASE_IDLE &&
+        work->op.durable.state == HX_OP_UNKNOWN) {
+        /* Nothing more will come where it was sent, so it can be asked about. */
+        work->search = HX_SEARCH_NONE;
+        hx_ladder_begin(work);
+    }
+    hx_work_look_again_later(work);
+}
+
 bool hx_inner_take(struct hx_work *work, const struct hx_mcp_call_result *result,
                    const struct hx_mcp_error *error, const struct hx_outcome *outcome)
 {
     enum hx_answer code;
-    if (!work->is_inner || !hx_work_has_attempt(work) || !read_code(result, error, &code))
+    if (!work->is_inner || !read_code(result, error, &code))
         return false;
-    switch (hx_inner_verdict(code, sent_before(work), error->is_said_unsafe)) {
+    enum hx_inner verdict = hx_inner_verdict(code, sent_before(work), error->is_said_unsafe);
+    if (!hx_work_has_attempt(work) && verdict != HX_INNER_OUTCOME) {
+        take_late(work, verdict, outcome);
+        return true;
+    }
+    switch (verdict) {
     case HX_INNER_OUTCOME:
         return false;
     case HX_INNER_POLL:

@@ -18,8 +18,7 @@ static const struct hx_span inner_handle = HX_SPAN_INIT("hapax/operations");
 /* NULL: the operation is another server's, which is not here. */
 static struct hx_server *server_of(const struct hx_work *work)
 {
-    struct hx_server *server = hx_server_find(work->gateway, work->op.durable.server);
-    return hx_span_eq(server->options.name, work->op.durable.server) ? server : NULL;
+    return hx_server_named(work->gateway, work->op.durable.server);
 }
 
 bool hx_ladder_has_route(const struct hx_work *work)
@@ -106,6 +105,7 @@ static void listen_to(struct hx_work *work)
     route->work = work;
     work->route = route;
     work->search = HX_SEARCH_LISTENING;
+    work->is_inner = link->has_operations; /* what comes may be its word, and no outcome */
     note_step(work, "stream taken up");
     link->upstream->ops->resume(link->upstream, work->handle, route->id);
 }
@@ -134,7 +134,8 @@ static struct hx_link *link_to_ask(const struct hx_work *work, const struct hx_s
 void hx_ladder_found(struct hx_work *work, struct hx_store_request *done)
 {
     struct hx_server *server = server_of(work);
-    bool is_wanted = work->op.durable.state == HX_OP_UNKNOWN && work->route == NULL;
+    bool is_wanted = server != NULL && /* or a reload has taken it away meanwhile */
+                     work->op.durable.state == HX_OP_UNKNOWN && work->route == NULL;
     struct hx_link *link = NULL;
     if (work->search != HX_SEARCH_LOOKING)
         return; /* an attempt has begun in the meantime, over a link of its own */

@@ -37,17 +37,21 @@ static void on_cancel_unanswered(struct hx_timer *timer)
     hx_work_lost(work, HX_REASON_CANCEL_UNANSWERED, false);
 }
 
-static void on_look(struct hx_timer *timer)
+void hx_work_look(struct hx_work *work)
 {
-    struct hx_work *work = hx_container_of(timer, struct hx_work, look);
     bool would_run = work->op.phase == HX_PHASE_IDLE && work->op.durable.state == HX_OP_READY &&
-                     work->op.waiters > 0;
+                     (work->op.waiters > 0 || work->op.durable.is_approved);
     struct hx_link *link = would_run ? hx_work_link(work) : NULL;
     if (link != NULL && !hx_link_want(link)) {
         work->is_look_waiting = true;
         return;
     }
     hx_work_event(work, HX_EV_LOOK);
+}
+
+static void on_look(struct hx_timer *timer)
+{
+    hx_work_look(hx_container_of(timer, struct hx_work, look));
 }
 
 static void on_poll(struct hx_timer *timer)

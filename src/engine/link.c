@@ -202,6 +202,18 @@ static void tell_ended(struct hx_link *link, int status, enum hx_tell level)
             value);
 }
 
+void hx_link_want_for_waiting(struct hx_link *link)
+{
+    bool is_wanted =
+        !hx_list_is_empty(&link->waiting_requests) || !hx_list_is_empty(&link->waiting_calls);
+    hx_list_for_each (node, &link->works) {
+        const struct hx_work *work = hx_container_of(node, struct hx_work, link_node);
+        is_wanted |= work->is_send_waiting || work->is_lost_waiting || work->is_look_waiting;
+    }
+    if (is_wanted)
+        (void)hx_link_want(link);
+}
+
 static void on_closed(struct hx_link *link, struct hx_peer_event *event)
 {
     const int64_t predecessor_wait_ms = 500;
@@ -225,14 +237,7 @@ static void on_closed(struct hx_link *link, struct hx_peer_event *event)
         link->not_before = hx_mono_after(link->gateway->now.mono, predecessor_wait_ms);
     else if (!was_ready)
         hx_link_fail_waiting(link);
-    bool is_wanted =
-        !hx_list_is_empty(&link->waiting_requests) || !hx_list_is_empty(&link->waiting_calls);
-    hx_list_for_each (node, &link->works) {
-        const struct hx_work *work = hx_container_of(node, struct hx_work, link_node);
-        is_wanted |= work->is_send_waiting || work->is_lost_waiting || work->is_look_waiting;
-    }
-    if (is_wanted)
-        (void)hx_link_want(link);
+    hx_link_want_for_waiting(link);
 }
 
 /* The process or session cannot be used; whoever needs it waits for the next one. */
@@ -387,8 +392,10 @@ struct hx_request *hx_link_about(struct hx_link *link)
 static void on_resume_point(struct hx_link *link, const struct hx_peer_event *event)
 {
     const struct hx_route *route = hx_route_find(link, event->tag);
-    /* A question about it has a stream too, which is no handle. */
-    if (route != NULL && route->work != NULL && route->kind == HX_ROUTE_WORK)
+    /* A question about it has a stream too, which is no handle. A gateway of our kind is asked by
+     * name, which finds more than the rest of a stream. */
+    if (route != NULL && route->work != NULL && route->kind == HX_ROUTE_WORK &&
+        !route->work->is_inner)
         hx_ladder_keep_point(route->work, hx_buf_span(&event->line));
 }
 

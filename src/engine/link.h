@@ -157,6 +157,8 @@ void hx_servers_finish(struct hx_gateway *gateway);
 void hx_server_missed(struct hx_server *server);
 /* The server of that name that is not retired; the first one when there is none. */
 struct hx_server *hx_server_find(struct hx_gateway *gateway, struct hx_span name);
+/* The server of that very name; NULL = it is not here, and nothing may be sent in its place. */
+struct hx_server *hx_server_named(struct hx_gateway *gateway, struct hx_span name);
 
 /* link_life.c: made, shared, given up. */
 struct hx_link *hx_link_new(struct hx_server *server);
@@ -182,8 +184,13 @@ void hx_link_finish_when_idle(struct hx_link *link);
 
 /* link.c: the server's process or session. */
 void hx_link_set_timers(struct hx_link *link);
+/* What the ledger calls the process that has this link's requests; "" for none. Until the next one
+ * is asked for. */
+const char *hx_link_transport(struct hx_gateway *gateway, const struct hx_link *link);
 /* True when a message can be sent now; else starts what is needed. */
 bool hx_link_want(struct hx_link *link);
+/* The same, if anybody waits for it. */
+void hx_link_want_for_waiting(struct hx_link *link);
 void hx_link_event(struct hx_link *link, struct hx_peer_event *event);
 /* Takes the line. `tag` comes back with its fate; 0 = nobody asks. */
 void hx_link_send(struct hx_link *link, struct hx_buf *line, uint64_t tag);

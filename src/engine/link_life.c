@@ -216,3 +216,16 @@ void hx_link_finish_when_idle(struct hx_link *link)
     if (link->is_input_closed && !is_awaited(link))
         hx_link_stop(link); /* whoever waits for it is sent to the next one */
 }
+
+/* Exchanges live and die with their process, so it is our own name that tells whether they are
+ * gone. */
+const char *hx_link_transport(struct hx_gateway *gateway, const struct hx_link *link)
+{
+    if (link == NULL)
+        return "";
+    if (!link->is_remote)
+        return link->upstream->ops->transport_name(link->upstream);
+    struct hx_id self = gateway->ports.store->ops->owner(gateway->ports.store);
+    hx_id_format(&self, gateway->self_text);
+    return gateway->self_text;
+}

@@ -32,8 +32,12 @@ struct hx_span hx_operations_text(struct hx_gateway *gateway, const char *name)
 /* ---- answers ---- */
 
 /* For a model: the JSON as text. */
-static void answer_as_tool(struct hx_request *request, struct hx_span text, bool is_error)
+/* `code`: NULL = it is no refusal. A word of the table of answers is named as every answer of ours
+ * names it; the others are no answers to a call. */
+static void answer_as_tool(struct hx_request *request, struct hx_span text, const char *code)
 {
+    enum hx_answer answer;
+    bool is_word = code != NULL && hx_answer_parse(hx_span_cstr(code), &answer);
     struct hx_buf line, result;
     struct hx_json_writer writer;
     size_t size_max = 6 * text.len + 1024;
@@ -42,7 +46,11 @@ static void answer_as_tool(struct hx_request *request, struct hx_span text, bool
     (void)hx_buf_append_cstr(&result, "{\"content\":[{\"type\":\"text\",\"text\":");
     hx_json_writer_init(&writer, &result);
     hx_json_put_string(&writer, text);
-    (void)hx_buf_printf(&result, "}],\"isError\":%s}", is_error ? "true" : "false");
+    (void)hx_buf_printf(&result, "}],\"isError\":%s", code != NULL ? "true" : "false");
+    if (is_word)
+        (void)hx_buf_printf(&result, ",\"_meta\":{\"" HX_MCP_META_OPERATION "\":{\"code\":\"%s\"}}",
+                            code);
+    (void)hx_buf_append_char(&result, '}');
     if (!hx_buf_ok(&result) ||
         hx_rewrite_build_result(&line, request->raw_id, hx_buf_span(&result)) < 0)
         hx_buf_reset(&line); /* an empty line is not sent */
@@ -62,7 +70,7 @@ void hx_operations_answer(struct hx_request *request, struct hx_buf *json)
         return;
     }
     if (request->is_own_tool) {
-        answer_as_tool(request, hx_buf_span(json), false);
+        answer_as_tool(request, hx_buf_span(json), NULL);
         return;
     }
     hx_buf_init(&line, json->len + HX_RPC_ID_MAX + 64);
@@ -76,7 +84,7 @@ void hx_operations_refuse(struct hx_request *request, const char *code, const ch
     char data[96];
     bool is_ledger = strcmp(code, "LEDGER_UNAVAILABLE") == 0;
     if (request->is_own_tool) {
-        answer_as_tool(request, hx_span_cstr(reason), true);
+        answer_as_tool(request, hx_span_cstr(reason), code);
         return;
     }
     snprintf(data, sizeof(data), "{\"code\":\"%s\"%s}", code,

@@ -213,10 +213,8 @@ void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event)
         reply.reason = HX_REASON_ANSWERED;
         take_reply(end.work, &reply);
     } else if (end.request != NULL) {
-        hx_reply_error(end.request, HX_RPC_INTERNAL_ERROR,
-                       HX_SPAN_LIT("The server's answer is larger than message_max allows, or than "
-                                   "there is memory for."),
-                       HX_SPAN_NONE);
+        hx_reply_no_answer(end.request, "The server's answer is larger than message_max allows, or "
+                                        "than there is memory for.");
     }
 }
 

@@ -22,7 +22,9 @@ static const struct hx_probe *probe_of(const struct hx_work *work)
 
 bool hx_probe_is_possible(const struct hx_work *work)
 {
-    return probe_of(work) != NULL && work->op.durable.state == HX_OP_UNKNOWN &&
+    /* The tools of another server would tell of another world. */
+    return hx_server_named(work->gateway, work->op.durable.server) != NULL &&
+           probe_of(work) != NULL && work->op.durable.state == HX_OP_UNKNOWN &&
            !work->op.durable.is_superseded && !work->gateway->is_draining;
 }
 

@@ -305,6 +305,16 @@ void hx_reply_refused(struct hx_request *request, int64_t code, const char *text
     hx_reply_error(request, code, hx_span_cstr(text), HX_SPAN_LIT(REFUSED_DATA));
 }
 
+void hx_reply_no_answer(struct hx_request *request, const char *why)
+{
+    bool only_reads = request->may_resend;
+    hx_reply_error(request,
+                   hx_answer_code(only_reads ? HX_ANSWER_NO_ANSWER : HX_ANSWER_OUTCOME_UNKNOWN),
+                   hx_span_cstr(why),
+                   only_reads ? HX_SPAN_LIT("{\"code\":\"NO_ANSWER\",\"retry_safe\":true}")
+                              : HX_SPAN_LIT("{\"code\":\"OUTCOME_UNKNOWN\",\"retry_safe\":false}"));
+}
+
 void hx_reply_no_memory(struct hx_request *request)
 {
     hx_reply_error(request, hx_answer_code(HX_ANSWER_UPSTREAM_UNAVAILABLE),

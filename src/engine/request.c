@@ -8,10 +8,9 @@
 static void on_limit(struct hx_timer *timer)
 {
     struct hx_request *request = hx_container_of(timer, struct hx_request, limit);
-    hx_reply_error(request, HX_RPC_INTERNAL_ERROR,
-                   HX_SPAN_LIT("The tool did not answer within its timeout. It only reads, so it "
-                               "may be called again."),
-                   HX_SPAN_LIT("{\"code\":\"TIMEOUT\",\"retry_safe\":true}"));
+    hx_reply_no_answer(
+        request,
+        "The tool did not answer within its timeout. It only reads, so it may be called again.");
 }
 
 /* The message's bytes stay where they are: the buffer changes hands, so slices of it stay good. */

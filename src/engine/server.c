@@ -56,14 +56,20 @@ static struct hx_server *first_in_use(struct hx_gateway *gateway)
     return hx_container_of(hx_list_first(&gateway->servers), struct hx_server, node);
 }
 
-struct hx_server *hx_server_find(struct hx_gateway *gateway, struct hx_span name)
+struct hx_server *hx_server_named(struct hx_gateway *gateway, struct hx_span name)
 {
     hx_list_for_each (node, &gateway->servers) {
         struct hx_server *server = hx_container_of(node, struct hx_server, node);
         if (!server->is_retired && hx_span_eq(server->options.name, name))
             return server;
     }
-    return first_in_use(gateway);
+    return NULL;
+}
+
+struct hx_server *hx_server_find(struct hx_gateway *gateway, struct hx_span name)
+{
+    struct hx_server *server = hx_server_named(gateway, name);
+    return server != NULL ? server : first_in_use(gateway);
 }
 
 void hx_server_retire(struct hx_server *server)

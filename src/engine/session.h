@@ -276,6 +276,9 @@ void hx_reply_unread(struct hx_session *session, struct hx_batch *batch, struct 
 void hx_reply_unsent(struct hx_request *request, struct hx_span message);
 /* Refuses a request that would be refused again as it is; nothing was sent. */
 void hx_reply_refused(struct hx_request *request, int64_t code, const char *text);
+/* A request that was passed on and gets no answer that could be passed back: it may be asked again
+ * if it only reads, and may have done what it asked for if not. */
+void hx_reply_no_answer(struct hx_request *request, const char *why);
 /* A request that there was no memory to pass on. */
 void hx_reply_no_memory(struct hx_request *request);
 /* Whatever came on `exchange` gets no answer. Harmless for 0. */

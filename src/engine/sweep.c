@@ -2,7 +2,7 @@
 /*
  * What nobody asks for: operations whose owner died are settled by the rules, and those that have
  * been unknown for too long are put before a person. Runs at start and every minute; it runs no
- * tool.
+ * tool but what a person has approved.
  */
 #include "engine/internal.h"
 
@@ -60,8 +60,9 @@ static void settle(struct hx_gateway *gateway, const struct hx_store_found *foun
         return;
     bool is_left = record->state == HX_OP_RUNNING && found->owner_fact == HX_OWNER_DEAD;
     bool is_stale_question = hx_recover_needs_human(record, &gateway->now) && !record->needs_human;
+    bool is_approved = record->state == HX_OP_READY && record->is_approved;
     struct hx_work *work = hx_work_find(gateway, &record->id);
-    if (!is_left && !is_stale_question) {
+    if (!is_left && !is_stale_question && !is_approved) {
         look_after(gateway, found, work);
         return;
     }
@@ -76,7 +77,10 @@ static void settle(struct hx_gateway *gateway, const struct hx_store_found *foun
     if (work == NULL)
         return; /* no memory; the next sweep finds it again */
     work->facts = hx_facts_of(found->owner_fact, found->is_sender_gone, found->is_epoch_current);
-    hx_work_event(work, is_left ? HX_EV_LOOK : HX_EV_HUMAN_DUE);
+    if (is_approved)
+        hx_work_look(work);
+    else
+        hx_work_event(work, is_left ? HX_EV_LOOK : HX_EV_HUMAN_DUE);
 }
 
 void hx_sweep_found(struct hx_gateway *gateway, struct hx_store_request *found)

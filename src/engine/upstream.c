@@ -93,11 +93,9 @@ static void answer_request(struct hx_link *link, struct hx_route *route,
     }
     if (rc != 0) {
         hx_buf_fini(&line);
-        hx_reply_error(request, HX_RPC_INTERNAL_ERROR,
-                       rc == HX_E_NOMEM
-                           ? HX_SPAN_LIT("There is no memory to pass the server's answer on.")
-                           : HX_SPAN_LIT("The server's answer is too large to pass on."),
-                       HX_SPAN_NONE);
+        hx_reply_no_answer(request, rc == HX_E_NOMEM
+                                        ? "There is no memory to pass the server's answer on."
+                                        : "The server's answer is too large to pass on.");
         return;
     }
     if (request->kind == HX_REQUEST_INITIALIZE && msg->kind == HX_RPC_RESULT)
@@ -359,7 +357,7 @@ static void take_unreadable(struct hx_link *link, struct hx_span line, const cha
     if (end.work != NULL)
         hx_route_lost(&end, HX_REASON_UNREADABLE_REPLY, false);
     else if (end.request != NULL)
-        hx_reply_error(end.request, HX_RPC_INTERNAL_ERROR, hx_span_cstr(why), HX_SPAN_NONE);
+        hx_reply_no_answer(end.request, why);
 }
 
 static void take_one(struct hx_link *link, const struct hx_rpc_msg *msg, struct hx_buf *line)

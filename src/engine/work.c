@@ -110,7 +110,8 @@ static struct hx_link *link_to_send(const struct hx_work *work)
         return work->link;
     if (first != NULL)
         return hx_container_of(first, struct hx_call, node)->session->link;
-    return hx_server_find(work->gateway, work->op.durable.server)->house;
+    const struct hx_server *server = hx_server_named(work->gateway, work->op.durable.server);
+    return server != NULL ? server->house : NULL;
 }
 
 struct hx_link *hx_work_link(struct hx_work *work)
@@ -239,26 +240,13 @@ struct hx_facts hx_facts_of(enum hx_owner_fact owner, bool is_sender_gone, bool 
     };
 }
 
-/* Exchanges live and die with their process, so it is our own name that tells whether they are
- * gone. */
-static const char *transport_of(struct hx_gateway *gateway, const struct hx_link *link)
-{
-    if (link == NULL)
-        return "";
-    if (!link->is_remote)
-        return link->upstream->ops->transport_name(link->upstream);
-    struct hx_id self = gateway->ports.store->ops->owner(gateway->ports.store);
-    hx_id_format(&self, gateway->self_text);
-    return gateway->self_text;
-}
-
 struct hx_event hx_work_make_event(struct hx_work *work, enum hx_event_type type)
 {
     struct hx_gateway *gateway = work->gateway;
     struct hx_link *link = hx_work_link(work);
     struct hx_event event = {.type = type, .now = gateway->now, .facts = work->facts};
     event.mint.owner = gateway->ports.store->ops->owner(gateway->ports.store);
-    event.mint.transport = transport_of(gateway, link);
+    event.mint.transport = hx_link_transport(gateway, link);
     if (type == HX_EV_RETRY || type == HX_EV_RESOLVE_AGAIN) {
         hx_mint_id(gateway, &event.mint.id);
         hx_mint_id(gateway, &event.mint.effect_key);
@@ -475,8 +463,12 @@ static bool take_deferred(struct hx_work *work)
     struct hx_event event = deferred->event;
     struct hx_call *call = deferred->call;
     hx_free(deferred);
-    event.now = work->gateway->now;
-    event.facts = work->facts;
+    const struct hx_event now = hx_work_make_event(work, event.type);
+    event.now = now.now;
+    event.facts = now.facts;
+    /* The link of then may be gone, and its name with it. */
+    event.mint.owner = now.mint.owner;
+    event.mint.transport = now.mint.transport;
     event.fresh = NULL;
     hx_work_step(work, &event, call);
     return true;

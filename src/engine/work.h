@@ -117,6 +117,8 @@ struct hx_span hx_work_keep_span(struct hx_work *work, struct hx_span span);
 bool hx_work_keep_record(struct hx_work *work, const struct hx_record *record,
                          struct hx_record *ret_record) HX_MUST_CHECK;
 void hx_work_look_again_later(struct hx_work *work);
+/* The core looks at it; what would run waits for its server before. */
+void hx_work_look(struct hx_work *work);
 /* NULL: there is no memory for its arguments. */
 struct hx_work *hx_work_new_absent(struct hx_call *call);
 /* From now on by the rules of the server that is in the place of a retired one. */
@@ -141,6 +143,9 @@ void hx_work_take_ready(struct hx_gateway *gateway);
 bool hx_work_has_attempt(const struct hx_work *work);
 void hx_work_retire(struct hx_work *work);
 struct hx_event hx_work_make_event(struct hx_work *work, enum hx_event_type type);
+/* The claim that is about to be written is of an attempt over `link`, whichever link there was when
+ * the core was asked: whoever asks later whether the sender is gone asks by this name. */
+void hx_work_name_transport(struct hx_work *work, const struct hx_link *link);
 struct hx_facts hx_facts_of(enum hx_owner_fact owner, bool is_sender_gone, bool is_epoch_current);
 
 void hx_work_use_link(struct hx_work *work, struct hx_link *link);

@@ -73,7 +73,7 @@ static void up_send(struct hx_upstream *upstream, struct hx_buf *line, uint64_t 
         talk_kit_from_server(talk, HX_PEER_FIRST_BYTE, tag, "");
         talk_kit_from_server(talk, HX_PEER_WRITTEN, tag, "");
     }
-    if (strstr(text, "\"initialize\"") != NULL) {
+    if (strstr(text, "\"initialize\"") != NULL && !talk->is_mute) {
         greet(talk, tag);
         return;
     }
@@ -180,16 +180,18 @@ void talk_kit_init(struct talk_kit *talk, const struct talk_kit_options *options
 void talk_kit_begin(struct talk_kit *talk)
 {
     char line[TALK_KIT_TEXT_MAX];
-    engine_kit_begin(&talk->engine, &talk->downstream_inbox, NULL);
+    struct hx_gateway_options gateway = engine_kit_gateway_options();
+    gateway.ends_with_client = talk->options.is_run;
+    engine_kit_begin(&talk->engine, &talk->downstream_inbox, &gateway);
     struct hx_server_options server = engine_kit_server_options();
-    server.name = HX_SPAN_LIT("s");
+    server.name = hx_span_cstr(talk->options.name != NULL ? talk->options.name : "s");
     server.is_remote = true;
     server.rules_for = rules_for;
     server.make_upstream = make_upstream;
     server.free_upstream = free_upstream;
     server.context = talk;
-    const struct hx_session_options session = {.server =
-                                                   hx_server_new(talk->engine.gateway, &server),
+    talk->server = hx_server_new(talk->engine.gateway, &server);
+    const struct hx_session_options session = {.server = talk->server,
                                                .downstream = &talk->downstream,
                                                .tenant = HX_SPAN_LIT("local"),
                                                .principal = HX_SPAN_LIT("1000")};

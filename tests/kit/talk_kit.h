@@ -23,6 +23,8 @@ struct talk_kit_options {
     /* Of every tool. */
     struct hx_tool_rules rules;
     const char *revision; /* NULL: 2025-11-25. Borrowed. */
+    const char *name;     /* of the server; NULL: s. Borrowed. */
+    bool is_run;          /* `hapax run`: the process has this one client and ends with it */
     /* What client and server say of themselves, as JSON; NULL: nothing. Borrowed. */
     const char *client_capabilities;
     const char *server_capabilities;
@@ -34,9 +36,11 @@ struct talk_kit {
     struct engine_kit engine;
     struct talk_kit_options options;
     struct hx_list downstream_inbox; /* struct hx_peer_event */
+    struct hx_server *server;        /* of the process that runs */
     struct hx_upstream upstream;
     struct hx_downstream downstream;
     uint32_t generation;
+    bool is_mute;   /* the server answers no handshake; set it between */
     unsigned calls; /* tools/call that reached the server: effects */
     /* The last request to the server, and what it went under; empty once it is answered. */
     char asked[TALK_KIT_TEXT_MAX];

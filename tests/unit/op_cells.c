@@ -54,7 +54,7 @@ static dimension_set look_set(enum hx_op_state state)
 {
     switch (state) {
     case HX_OP_READY:
-        return call_set(state) | D_BIT(WAITERS) | D_BIT(APPROVED);
+        return call_set(state) | D_BIT(WAITERS) | D_BIT(APPROVED) | D_BIT(TARGET);
     case HX_OP_INPUT_REQUIRED:
         return D_BIT(HANDS) | D_BIT(ATTEMPT) | D_BIT(EARLIER);
     case HX_OP_UNKNOWN:

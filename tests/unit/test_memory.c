@@ -241,6 +241,37 @@ static void what_is_refused_unread_is_refused_in_our_word(void **state)
     }
 }
 
+/* Nor is what gets no answer that can be passed back an error of the server's. */
+static void what_cannot_be_passed_back_is_told_in_our_word(void **state)
+{
+    static const struct {
+        const char *method;
+        const char *told;
+    } rows[] = {
+        {"resources/read", "\"data\":{\"code\":\"NO_ANSWER\",\"retry_safe\":true}"},
+        {"vendor/acts", "\"data\":{\"code\":\"OUTCOME_UNKNOWN\",\"retry_safe\":false}"},
+    };
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
+        struct talk_kit talk;
+        char line[256];
+        start(&talk);
+        snprintf(line, sizeof line,
+                 "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"%s\",\"params\":{}}",
+                 rows[i / 2].method);
+        client_says(&talk, line);
+        engine_kit_turn(&talk.engine);
+        snprintf(line, sizeof line, i % 2 == 0 ? "%u" : "{\"id\":%u,", (unsigned)talk.tag);
+        struct hx_peer_event *event = talk_kit_from_server(
+            &talk, i % 2 == 0 ? HX_PEER_OVERSIZE : HX_PEER_MESSAGE, talk.tag, line);
+        event->is_answer = true;
+        event->has_result = i % 2 == 0;
+        engine_kit_turn(&talk.engine);
+        talk_kit_hears(&talk, rows[i / 2].told);
+        talk_kit_fini(&talk);
+    }
+}
+
 /* A cancel is one however long its reason is. */
 static void a_cancel_is_not_lost(void **state)
 {
@@ -274,6 +305,7 @@ int main(void)
         cmocka_unit_test(what_was_not_read_is_not_taken_for_an_outcome),
         cmocka_unit_test(an_array_that_cannot_be_written_names_each),
         cmocka_unit_test(what_is_refused_unread_is_refused_in_our_word),
+        cmocka_unit_test(what_cannot_be_passed_back_is_told_in_our_word),
         cmocka_unit_test(a_cancel_is_not_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

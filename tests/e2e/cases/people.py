@@ -7,6 +7,7 @@ import json
 
 from kit import processes
 from kit.harness import test
+from rawclient import RawClient
 from webclient import WebClient
 from .sdk import SDKS, Bench
 from .serve import QUICK, before_stub
@@ -93,6 +94,27 @@ def approval_http(t, w):
     ).head()
     answer = next(one for one in messages if "method" not in one)
     t.true("receipt" in str(answer["result"]), f"the result: {answer}")
+    t.equal(len(t.effects()), 1, "effects")
+
+
+@people("what_was_approved_runs_when_its_server_is_there")
+def approved_meanwhile(t, w):
+    """Approved while nothing ran: the next process of that server runs it, once and without being
+    asked; one of another server on the ledger does not.
+    """
+    client = w.client(QUICK, *ASKS)
+    ident = operation(client.result(client.call(args={"n": 1}, key=KEY + "28")))["id"]
+    client.close_stdin()
+    t.wait(lambda: not processes.marked(t.mark), "everything to be gone")
+    decide(t, "approve", ident)
+    other = RawClient(t, w.argv(QUICK, *ASKS, name="other"), name="other")
+    other.initialize()
+    other.result(other.call(args={"n": 2}, key=KEY + "29"))
+    t.equal(len(t.effects()), 0, "effects beside another server")
+    fresh = w.again(client)
+    t.wait(lambda: t.effects(), "the approved call to run")
+    result = fresh.result(fresh.call(args={"n": 1}, key=KEY + "28"))
+    t.true("receipt" in str(result), f"its result: {result}")
     t.equal(len(t.effects()), 1, "effects")
 
 
