@@ -176,8 +176,7 @@ void hx_work_send_now(struct hx_work *work)
     struct hx_gateway *gateway = work->gateway;
     struct hx_link *link = hx_work_link(work);
     bool is_ready = link != NULL && hx_link_want(link);
-    bool is_other =
-        is_ready && (work->generation != link->generation || !is_named(work, link));
+    bool is_other = is_ready && (work->generation != link->generation || !is_named(work, link));
     if (link == NULL || is_other) {
         /* The row names the process that was there at the claim. Whoever asks later whether the
          * sender is gone must not be shown another one, so this attempt ends here, unsent. */
