@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "base/fault.h"
 #include "http_fixture.h"
 
@@ -55,74 +56,85 @@ static void test_json_there_and_back(void **state)
     finish(&fixture);
 }
 
+static const struct {
+    int status;
+    const char *body;
+    enum hx_peer_event_type end;
+    enum hx_peer_loss loss;
+} statuses[] = {
+    {400, "", HX_PEER_REJECTED, 0},
+    {400,
+     "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":null,\\\"error\\\":{\\\"code\\\":-32600,"
+     "\\\"message\\\":\\\"no\\\"}}",
+     HX_PEER_REJECTED, 0},
+    {400,
+     "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,\\\"error\\\":{\\\"code\\\":-32602,"
+     "\\\"message\\\":\\\"no\\\"}}",
+     HX_PEER_MESSAGE, 0},
+    /* It is the answer, or may be, and nobody can read it. */
+    {400, "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,\\\"error\\\":\\\"no\\\"}",
+     HX_PEER_ANSWER_LOST, HX_PEER_LOSS_STATUS},
+    {400, "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,\\\"err", HX_PEER_ANSWER_LOST,
+     HX_PEER_LOSS_STATUS},
+    {400,
+     "[{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,\\\"error\\\":{\\\"code\\\":-32602,"
+     "\\\"message\\\":\\\"no\\\"}}]",
+     HX_PEER_ANSWER_LOST, HX_PEER_LOSS_STATUS},
+    {400, "{\\\"detail\\\":\\\"no\\\"}", HX_PEER_REJECTED, 0},
+    {401, "{}", HX_PEER_REJECTED, 0},
+    {403, "", HX_PEER_REJECTED, 0},
+    {404, "", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_STATUS},
+    {405, "", HX_PEER_REJECTED, 0},
+    {406, "", HX_PEER_REJECTED, 0},
+    {413, "<html>", HX_PEER_REJECTED, 0},
+    {415, "", HX_PEER_REJECTED, 0},
+    {429, "", HX_PEER_REJECTED, 0},
+    {500, "", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_STATUS},
+    {500,
+     "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,\\\"error\\\":{\\\"code\\\":-32603,"
+     "\\\"message\\\":\\\"no\\\"}}",
+     HX_PEER_MESSAGE, 0},
+    {502, "<html>bad gateway</html>", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_STATUS},
+    {503, "", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_STATUS},
+    {504, "", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_STATUS},
+    {307, "", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_STATUS},
+    {202, "", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_NO_ANSWER},
+    {200, "", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_NO_ANSWER},
+    {200, "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,\\\"resu", HX_PEER_ANSWER_LOST,
+     HX_PEER_LOSS_UNREADABLE},
+    {200, "<html>hello</html>", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_UNREADABLE},
+    {200, "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":\\\"$ID\\\",\\\"result\\\":{}}",
+     HX_PEER_ANSWER_LOST, HX_PEER_LOSS_NO_ANSWER},
+    {200, "[{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,\\\"result\\\":{}}]", HX_PEER_ANSWER_LOST,
+     HX_PEER_LOSS_UNREADABLE},
+};
+
 static void test_every_status_over_the_wire(void **state)
 {
-    static const struct {
-        int status;
-        const char *body;
-        enum hx_peer_event_type end;
-        enum hx_peer_loss loss;
-    } cases[] = {
-        {400, "", HX_PEER_REJECTED, 0},
-        {400,
-         "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":null,\\\"error\\\":{\\\"code\\\":-32600,"
-         "\\\"message\\\":\\\"no\\\"}}",
-         HX_PEER_REJECTED, 0},
-        {400,
-         "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,\\\"error\\\":{\\\"code\\\":-32602,"
-         "\\\"message\\\":\\\"no\\\"}}",
-         HX_PEER_MESSAGE, 0},
-        {401, "{}", HX_PEER_REJECTED, 0},
-        {403, "", HX_PEER_REJECTED, 0},
-        {404, "", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_STATUS},
-        {405, "", HX_PEER_REJECTED, 0},
-        {406, "", HX_PEER_REJECTED, 0},
-        {413, "<html>", HX_PEER_REJECTED, 0},
-        {415, "", HX_PEER_REJECTED, 0},
-        {429, "", HX_PEER_REJECTED, 0},
-        {500, "", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_STATUS},
-        {500,
-         "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,\\\"error\\\":{\\\"code\\\":-32603,"
-         "\\\"message\\\":\\\"no\\\"}}",
-         HX_PEER_MESSAGE, 0},
-        {502, "<html>bad gateway</html>", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_STATUS},
-        {503, "", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_STATUS},
-        {504, "", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_STATUS},
-        {307, "", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_STATUS},
-        {202, "", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_NO_ANSWER},
-        {200, "", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_NO_ANSWER},
-        {200, "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,\\\"resu", HX_PEER_ANSWER_LOST,
-         HX_PEER_LOSS_UNREADABLE},
-        {200, "<html>hello</html>", HX_PEER_ANSWER_LOST, HX_PEER_LOSS_UNREADABLE},
-        {200, "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":\\\"$ID\\\",\\\"result\\\":{}}",
-         HX_PEER_ANSWER_LOST, HX_PEER_LOSS_NO_ANSWER},
-        {200, "[{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,\\\"result\\\":{}}]",
-         HX_PEER_ANSWER_LOST, HX_PEER_LOSS_UNREADABLE},
-    };
     struct http_fixture fixture;
 
     (void)state;
     http_fixture_init_script(&fixture, "{}");
     http_fixture_open(&fixture);
-    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (unsigned i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
         struct hx_peer_event *event;
         char steps[512];
         (void)snprintf(steps, sizeof steps,
                        "[{\"status\":[%d,\"application/json\",\"%s\",{\"Location\":\"/other\","
                        "\"Retry-After\":\"3\",\"WWW-Authenticate\":\"Bearer x=1\"}]}]",
-                       cases[i].status, cases[i].body);
+                       statuses[i].status, statuses[i].body);
         http_fixture_call(&fixture, i + 1, steps);
         event = http_fixture_end_of(&fixture, i + 1);
-        if (event->type != cases[i].end || event->loss != cases[i].loss)
-            fail_msg("%d with %s: event %d, loss %d; expected %d, %d", cases[i].status,
-                     cases[i].body, (int)event->type, (int)event->loss, (int)cases[i].end,
-                     (int)cases[i].loss);
+        if (event->type != statuses[i].end || event->loss != statuses[i].loss)
+            fail_msg("%d with %s: event %d, loss %d; expected %d, %d", statuses[i].status,
+                     statuses[i].body, (int)event->type, (int)event->loss, (int)statuses[i].end,
+                     (int)statuses[i].loss);
         if (event->type == HX_PEER_REJECTED) {
             assert_int_equal(event->retry_after_ms, 3000);
             assert_true(hx_span_eq_cstr(hx_buf_span(&event->challenge), "Bearer x=1"));
         }
         if (event->type != HX_PEER_MESSAGE)
-            assert_int_equal(event->status, cases[i].status);
+            assert_int_equal(event->status, statuses[i].status);
         hx_peer_event_free(event);
         assert_int_equal(http_kit_effects(&fixture.kit, i + 1), 1);
     }
@@ -195,6 +207,105 @@ static void test_a_truncated_body_is_lost(void **state)
                       "Content-Length: 500\\r\\n\\r\\n{\\\"jsonrpc\\\":\\\"2.0\\\"\"},"
                       "{\"close\":true}]");
     http_fixture_expect_lost(&fixture, 1, HX_PEER_LOSS_CONNECTION, 200);
+    finish(&fixture);
+}
+
+#define ERROR_CUT "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,\\\"error\\\":{\\\"co"
+#define HEAD(status) "HTTP/1.1 " status " No\\r\\nContent-Type: application/json\\r\\n"
+
+/* What the server ran it may answer with an error under 400, and then die. */
+static void refusals_that_broke_off(bool is_by_library)
+{
+    static const struct {
+        const char *reply;
+        bool is_rejected;
+        bool is_whole; /* else the connection ends behind it */
+    } cases[] = {
+        {HEAD("400") "Content-Length: 500\\r\\n\\r\\n", false, false},
+        {HEAD("400") "Content-Length: 500\\r\\n\\r\\n" ERROR_CUT, false, false},
+        {HEAD("405") "Content-Length: 500\\r\\n\\r\\n", false, false},
+        {HEAD("406") "Content-Length: 500\\r\\n\\r\\nno", false, false},
+        {HEAD("413") "Content-Length: 500\\r\\n\\r\\n<html>", false, false},
+        {HEAD("415") "Transfer-Encoding: chunked\\r\\n\\r\\n", false, false},
+        {HEAD("400") "Transfer-Encoding: chunked\\r\\n\\r\\n2\\r\\nno\\r\\n", false, false},
+        /* It says nowhere where it ends: so nobody knows that it has. */
+        {HEAD("400") "Connection: close\\r\\n\\r\\n", false, false},
+        {HEAD("400") "Connection: close\\r\\n\\r\\nno", false, false},
+        {HEAD("400") "Connection: close\\r\\n\\r\\n" ERROR_CUT, false, false},
+        {HEAD("400") "Transfer-Encoding: chunked\\r\\n\\r\\n2\\r\\nno\\r\\n0\\r\\n\\r\\n", true,
+         true},
+        {HEAD("400") "Content-Length: 2\\r\\n\\r\\nno", true, true},
+        {HEAD("400") "Content-Length: 0\\r\\n\\r\\n", true, true},
+        /* These come before anything is run, whatever stands in them. */
+        {HEAD("401") "Content-Length: 500\\r\\n\\r\\n", true, false},
+        {HEAD("403") "Connection: close\\r\\n\\r\\n", true, false},
+        {HEAD("429") "Content-Length: 500\\r\\n\\r\\nno", true, false},
+    };
+    struct http_fixture fixture;
+
+    http_fixture_init_script(&fixture, "{}");
+    fixture.options.has_short_way &= !is_by_library;
+    http_fixture_open(&fixture);
+    http_fixture_greet(&fixture, "2025-11-25");
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hx_peer_event *event;
+        char steps[512];
+        (void)snprintf(steps, sizeof steps, "[{\"raw\":\"%s\"}%s]", cases[i].reply,
+                       cases[i].is_whole ? "" : ",{\"close\":true}");
+        http_fixture_call(&fixture, i + 1, steps);
+        event = http_fixture_end_of(&fixture, i + 1);
+        if (event->type != (cases[i].is_rejected ? HX_PEER_REJECTED : HX_PEER_ANSWER_LOST))
+            fail_msg("%s: event %d", cases[i].reply, (int)event->type);
+        assert_int_equal(event->loss, cases[i].is_rejected ? 0 : HX_PEER_LOSS_STATUS);
+        hx_peer_event_free(event);
+        assert_int_equal(http_kit_effects(&fixture.kit, i + 1), 1);
+    }
+    finish(&fixture);
+}
+
+static void test_a_refusal_that_broke_off_refuses_nothing(void **state)
+{
+    (void)state;
+    refusals_that_broke_off(false);
+    refusals_that_broke_off(true);
+}
+
+/* The error to a call that has acted, under 400 and not small, with one large allocation after
+ * another refused. */
+static void test_an_error_that_was_not_read_refuses_nothing(void **state)
+{
+    struct hx_buf script;
+    struct http_fixture fixture;
+    bool is_refused = true;
+    unsigned id = 0;
+
+    (void)state;
+    hx_buf_init(&script, 1 << 20);
+    (void)hx_buf_append_cstr(&script,
+                             "{\"methods\":{\"tools/call\":[{\"status\":[400,"
+                             "\"application/json\",\"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":"
+                             "$ID,\\\"error\\\":{\\\"code\\\":1,\\\"message\\\":\\\"no\\\"");
+    for (int i = 0; i < 4000; i++)
+        (void)hx_buf_printf(&script, ",\\\"a%d\\\":1", i);
+    assert_int_equal(hx_buf_append_cstr(&script, "}}\"]}]}}"), 0);
+    assert_int_equal(hx_buf_append_char(&script, '\0'), 0);
+    http_fixture_init_script(&fixture, script.data);
+    hx_buf_fini(&script);
+    http_fixture_open(&fixture);
+    http_fixture_greet(&fixture, "2025-11-25");
+    while (is_refused) {
+        struct hx_peer_event *event;
+        hx_alloc_fail_large_at(++id);
+        http_fixture_call(&fixture, id, NULL);
+        event = http_fixture_end_of(&fixture, id);
+        is_refused = hx_alloc_fail_left() == 0;
+        hx_alloc_fail_at(0);
+        if (event->type != HX_PEER_ANSWER_LOST && !event->is_answer)
+            fail_msg("allocation %u: event %d", id, (int)event->type);
+        hx_peer_event_free(event);
+        assert_int_equal(http_kit_effects(&fixture.kit, id), 1);
+    }
+    assert_true(id > 3);
     finish(&fixture);
 }
 
@@ -722,6 +833,8 @@ int main(void)
         cmocka_unit_test(test_json_there_and_back),
         cmocka_unit_test(test_every_status_over_the_wire),
         cmocka_unit_test(test_a_truncated_body_is_lost),
+        cmocka_unit_test(test_a_refusal_that_broke_off_refuses_nothing),
+        cmocka_unit_test(test_an_error_that_was_not_read_refuses_nothing),
         cmocka_unit_test(test_a_generation_whose_greeting_failed_is_replaced),
         cmocka_unit_test(test_an_idle_client_rests),
         cmocka_unit_test(test_batches_of_2025_03_26),

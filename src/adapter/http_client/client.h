@@ -80,6 +80,7 @@ struct hx_http_exchange {
 
     /* What comes back, in the present transfer. */
     bool has_head;
+    bool has_end; /* its head says where it ends: not just where the connection does */
     int status;
     enum hx_http_format format;
     struct hx_buf reply;      /* BODY: as far as message_max; else what of it is worth showing */

@@ -185,6 +185,7 @@ static void judge(struct hx_http_exchange *exchange, CURLcode code)
         .is_in_session = exchange->client->options.is_apart ||
                          (exchange->session->id[0] != '\0' && !exchange->is_initialize),
         .is_answer_due = exchange->purpose == HX_HTTP_REQUEST,
+        .is_whole = code == CURLE_OK && exchange->has_end,
         .content = hx_http_reply_content(exchange),
     };
     enum hx_peer_loss loss;

@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 enum { ANY_STATUS = 0, OK_STATUS = 2 }; /* beside single ones */
-enum { EVERYWHERE, IN_SESSION };
+enum when { ALWAYS, IN_SESSION, WHOLE };
 
 #define BODY(content) (1u << (content))
 #define ANY_BODY (~0u)
@@ -13,27 +13,28 @@ enum { EVERYWHERE, IN_SESSION };
 
 static const struct row {
     int status;
-    int where;
+    enum when when;
     unsigned bodies;
     enum hx_http_verdict verdict;
     enum hx_peer_loss loss;
 } rows[] = {
-    {ANY_STATUS, EVERYWHERE, BODY(HX_HTTP_ITS_RESULT), HX_HTTP_ANSWERED, HX_PEER_LOSS_NONE},
-    {401, EVERYWHERE, ANY_BODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
-    {403, EVERYWHERE, ANY_BODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
-    {407, EVERYWHERE, ANY_BODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
+    {ANY_STATUS, ALWAYS, BODY(HX_HTTP_ITS_RESULT), HX_HTTP_ANSWERED, HX_PEER_LOSS_NONE},
+    {401, ALWAYS, ANY_BODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
+    {403, ALWAYS, ANY_BODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
+    {407, ALWAYS, ANY_BODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
     {404, IN_SESSION, ANY_BODY, HX_HTTP_SESSION_LOST, HX_PEER_LOSS_NONE},
-    {429, EVERYWHERE, ANY_BODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
-    {ANY_STATUS, EVERYWHERE, BODY(HX_HTTP_ITS_ERROR), HX_HTTP_ANSWERED, HX_PEER_LOSS_NONE},
-    {400, EVERYWHERE, NO_MESSAGE_FOR_ANYBODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
-    {405, EVERYWHERE, NO_MESSAGE_FOR_ANYBODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
-    {406, EVERYWHERE, NO_MESSAGE_FOR_ANYBODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
-    {413, EVERYWHERE, NO_MESSAGE_FOR_ANYBODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
-    {415, EVERYWHERE, NO_MESSAGE_FOR_ANYBODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
-    {OK_STATUS, EVERYWHERE, BODY(HX_HTTP_EMPTY), HX_HTTP_LOST, HX_PEER_LOSS_NO_ANSWER},
-    {OK_STATUS, EVERYWHERE, BODY(HX_HTTP_NOT_RPC), HX_HTTP_LOST, HX_PEER_LOSS_UNREADABLE},
-    {OK_STATUS, EVERYWHERE, ANY_BODY, HX_HTTP_LOST, HX_PEER_LOSS_NO_ANSWER},
-    {ANY_STATUS, EVERYWHERE, ANY_BODY, HX_HTTP_LOST, HX_PEER_LOSS_STATUS},
+    {429, ALWAYS, ANY_BODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
+    {ANY_STATUS, ALWAYS, BODY(HX_HTTP_ITS_ERROR), HX_HTTP_ANSWERED, HX_PEER_LOSS_NONE},
+    {400, WHOLE, NO_MESSAGE_FOR_ANYBODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
+    {405, WHOLE, NO_MESSAGE_FOR_ANYBODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
+    {406, WHOLE, NO_MESSAGE_FOR_ANYBODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
+    {413, WHOLE, NO_MESSAGE_FOR_ANYBODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
+    {415, WHOLE, NO_MESSAGE_FOR_ANYBODY, HX_HTTP_REFUSED, HX_PEER_LOSS_NONE},
+    {OK_STATUS, ALWAYS, BODY(HX_HTTP_EMPTY), HX_HTTP_LOST, HX_PEER_LOSS_NO_ANSWER},
+    {OK_STATUS, ALWAYS, BODY(HX_HTTP_NOT_RPC) | BODY(HX_HTTP_RUIN), HX_HTTP_LOST,
+     HX_PEER_LOSS_UNREADABLE},
+    {OK_STATUS, ALWAYS, ANY_BODY, HX_HTTP_LOST, HX_PEER_LOSS_NO_ANSWER},
+    {ANY_STATUS, ALWAYS, ANY_BODY, HX_HTTP_LOST, HX_PEER_LOSS_STATUS},
 };
 
 static bool is_ok(int status)
@@ -41,13 +42,25 @@ static bool is_ok(int status)
     return status >= 200 && status < 300;
 }
 
+static bool is_then(enum when when, const struct hx_http_seen *seen)
+{
+    switch (when) {
+    case ALWAYS:
+        return true;
+    case IN_SESSION:
+        return seen->is_in_session;
+    case WHOLE: /* what nobody waits for does not stand in what is missing */
+        return seen->is_whole || !seen->is_answer_due;
+    }
+    return false;
+}
+
 static bool row_matches(const struct row *row, const struct hx_http_seen *seen)
 {
     bool is_status = row->status == ANY_STATUS || row->status == seen->status ||
                      (row->status == OK_STATUS && is_ok(seen->status));
 
-    return is_status && (row->where == EVERYWHERE || seen->is_in_session) &&
-           (row->bodies & BODY(seen->content)) != 0;
+    return is_status && is_then(row->when, seen) && (row->bodies & BODY(seen->content)) != 0;
 }
 
 enum hx_http_verdict hx_http_judge(const struct hx_http_seen *seen, enum hx_peer_loss *ret_loss)

@@ -13,15 +13,17 @@
  *   429                     any                           REFUSED       limits come first
  *   any                     an error to it                ANSWERED
  *   400 405 406 413 415     none, no JSON-RPC, no id      REFUSED       the transport refused it
+ *     if the reply is whole
  *   2xx                     none                          LOST NO_ANSWER (a 202 answers no request)
- *   2xx                     no JSON-RPC, truncated        LOST UNREADABLE
+ *   2xx                     no JSON-RPC, a ruin           LOST UNREADABLE
  *   2xx                     messages, none of them to it  LOST NO_ANSWER
  *   any other               any                           LOST STATUS   5xx, 3xx, 408, 410, 404
  *                                                                       without a session, ...
  *
  * An error to the request does not count under 401, 403, 407, 429 and a session's 404: what guards
  * the way to the server answers in the same form as the server. A message for another id under 400
- * proves nothing and is LOST.
+ * proves nothing and is LOST. So does what may be the error to it: a reply that broke off, and a
+ * ruin. A server that ran the request and answers 400 may die in the middle of saying so.
  *
  * The reply to a message that wants no answer is read in the same table; 2xx is then ACCEPTED.
  */
@@ -34,7 +36,8 @@
 
 enum hx_http_content {
     HX_HTTP_EMPTY,
-    HX_HTTP_NOT_RPC,    /* no JSON-RPC message, or not the whole of one */
+    HX_HTTP_NOT_RPC,    /* no JSON-RPC message */
+    HX_HTTP_RUIN,       /* perhaps the response to it, but none that can be read */
     HX_HTTP_OTHERS,     /* messages, none of them a response to the request */
     HX_HTTP_NAMELESS,   /* an error without an id, or with a null one */
     HX_HTTP_ITS_ERROR,  /* the error to the request */
@@ -54,6 +57,7 @@ struct hx_http_seen {
     int status;
     bool is_in_session; /* it was sent with a session id */
     bool is_answer_due; /* it is a request */
+    bool is_whole;      /* the reply says where it ends, and ended there */
     enum hx_http_content content;
 };
 

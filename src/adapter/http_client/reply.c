@@ -38,6 +38,7 @@ void hx_http_reply_begin(struct hx_http_exchange *exchange)
     exchange->reply_size = 0;
     exchange->is_oversize = false;
     exchange->has_head = false;
+    exchange->has_end = false;
     exchange->has_event = false;
     exchange->status = 0;
     exchange->format = HX_HTTP_BODY;
@@ -241,7 +242,7 @@ static enum hx_http_content content_of_oversize(const struct hx_http_exchange *e
     struct hx_rpc_id id;
 
     if (!seen.is_object)
-        return HX_HTTP_NOT_RPC;
+        return HX_HTTP_RUIN;
     if (!seen.has_id || seen.has_method)
         return HX_HTTP_OTHERS;
     id = hx_rpc_id_parse(hx_skim_id(exchange->skim));
@@ -250,11 +251,39 @@ static enum hx_http_content content_of_oversize(const struct hx_http_exchange *e
     return seen.has_result ? HX_HTTP_ITS_RESULT : HX_HTTP_ITS_ERROR;
 }
 
+/* What a server says of a request before it runs it need be no JSON-RPC. But this may be more. */
+static bool may_be_its_answer(const struct hx_http_exchange *exchange, const struct hx_rpc_msg *msg,
+                              struct hx_span text)
+{
+    switch (msg->fault) {
+    case HX_RPC_PARSE_ERROR:
+    case HX_RPC_BAD_UTF8:
+    case HX_RPC_OVER_LIMIT:
+    case HX_RPC_DUPLICATE_NAME:
+        return text.len > 0 && (text.ptr[0] == '{' || text.ptr[0] == '[');
+    case HX_RPC_FAULT_NONE:
+    case HX_RPC_EMPTY:
+    case HX_RPC_NOT_MESSAGE:
+    case HX_RPC_BATCH_EMPTY:
+    case HX_RPC_BATCH_NESTED:
+    case HX_RPC_BAD_VERSION:
+    case HX_RPC_NULL_ID:
+    case HX_RPC_BAD_ID:
+    case HX_RPC_BAD_METHOD:
+    case HX_RPC_BAD_PARAMS:
+    case HX_RPC_BAD_ERROR:
+    case HX_RPC_BOTH:
+    case HX_RPC_NEITHER:
+        break;
+    }
+    return msg->kind == HX_RPC_BATCH || is_its_id(exchange, &msg->id);
+}
+
 static enum hx_http_content content_of(const struct hx_http_exchange *exchange,
-                                       const struct hx_rpc_msg *msg)
+                                       const struct hx_rpc_msg *msg, struct hx_span text)
 {
     if (msg->kind == HX_RPC_INVALID || msg->kind == HX_RPC_BATCH)
-        return HX_HTTP_NOT_RPC;
+        return may_be_its_answer(exchange, msg, text) ? HX_HTTP_RUIN : HX_HTTP_NOT_RPC;
     if (is_its_answer(exchange, msg))
         return msg->kind == HX_RPC_RESULT ? HX_HTTP_ITS_RESULT : HX_HTTP_ITS_ERROR;
     if (msg->kind == HX_RPC_ERROR && msg->id.type <= HX_RPC_ID_NULL)
@@ -274,8 +303,8 @@ static enum hx_http_content content_of_batch(struct hx_http_exchange *exchange,
         enum hx_http_content content;
 
         if (hx_rpc_classify(tape, at, &exchange->client->arena, &msg) != 0)
-            return HX_HTTP_NOT_RPC;
-        content = content_of(exchange, &msg);
+            return HX_HTTP_RUIN; /* no memory */
+        content = content_of(exchange, &msg, hx_json_raw(tape, at));
         best = content > best ? content : best;
     }
     return best;
@@ -291,10 +320,10 @@ enum hx_http_content hx_http_reply_content(struct hx_http_exchange *exchange)
     if (text.len == 0)
         return HX_HTTP_EMPTY;
     if (!read_message(exchange->client, text, &msg))
-        return HX_HTTP_NOT_RPC;
+        return HX_HTTP_RUIN; /* no memory */
     if (msg.kind == HX_RPC_BATCH && may_batch(exchange))
         return content_of_batch(exchange, &msg);
-    return content_of(exchange, &msg);
+    return content_of(exchange, &msg, text);
 }
 
 void hx_http_reply_deliver(struct hx_http_exchange *exchange)

@@ -83,6 +83,18 @@ void hx_http_request_take_head(struct hx_http_exchange *exchange, int status, st
     exchange->format = is_ok && is_event_stream(type) ? HX_HTTP_STREAM : HX_HTTP_BODY;
 }
 
+/* Else it lasts until the connection ends, and one that ends too soon looks no different. */
+static bool has_end(CURL *easy)
+{
+    struct curl_header *header;
+    long version = 0;
+
+    hx_assert(curl_easy_getinfo(easy, CURLINFO_HTTP_VERSION, &version) == CURLE_OK);
+    return version >= CURL_HTTP_VERSION_2_0 ||
+           curl_easy_header(easy, "Content-Length", 0, CURLH_HEADER, -1, &header) == CURLHE_OK ||
+           curl_easy_header(easy, "Transfer-Encoding", 0, CURLH_HEADER, -1, &header) == CURLHE_OK;
+}
+
 void hx_http_request_head(struct hx_http_exchange *exchange)
 {
     const char *type = NULL;
@@ -91,6 +103,7 @@ void hx_http_request_head(struct hx_http_exchange *exchange)
     hx_assert(curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK);
     hx_assert(curl_easy_getinfo(exchange->easy, CURLINFO_CONTENT_TYPE, &type) == CURLE_OK);
     hx_http_request_take_head(exchange, (int)status, hx_span_cstr(type));
+    exchange->has_end = has_end(exchange->easy);
     hx_http_direct_learn(&exchange->client->direct, exchange->easy);
     if (exchange->is_initialize && status >= 200 && status < 300 && !exchange->is_get)
         hx_http_session_take_id(exchange->session, exchange->easy);
