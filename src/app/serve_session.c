@@ -143,6 +143,22 @@ static struct served **servers_for(const struct serve *serve, const struct serve
     return servers;
 }
 
+static struct serve_session *find_session(struct serve *serve, struct hx_downstream *downstream)
+{
+    struct hx_map_node *node = hx_map_find(&serve->sessions, key_of(&downstream));
+    return node ? hx_container_of(node, struct serve_session, node) : NULL;
+}
+
+/* The front forgets it only when nothing here speaks to it any more. */
+static void forget(struct serve *serve, struct hx_downstream *downstream, bool is_ended)
+{
+    struct serve_session *session = find_session(serve, downstream);
+    if (session != NULL)
+        session_free(serve, session);
+    if (serve->front != NULL)
+        hx_http_front_forget(serve->front, downstream, is_ended);
+}
+
 /* All servers that the caller may use, under the prefixes of their names. */
 static void begin_merged(struct serve *serve, struct hx_downstream *downstream,
                          const struct hx_http_front_event *event,
@@ -166,9 +182,13 @@ static void begin_merged(struct serve *serve, struct hx_downstream *downstream,
         if (known->legs[i] == NULL)
             hx_merge_leg_over(merge, leg);
     }
-    if (kept != NULL)
-        hx_merge_resume(merge, kept->revision);
     hx_free(legs);
+    if (hx_merge_is_over(merge)) { /* nobody is left who could say later that it is */
+        hx_merge_free(merge);
+        forget(serve, downstream, true);
+    } else if (kept != NULL) {
+        hx_merge_resume(merge, kept->revision);
+    }
 }
 
 /* `kept` is what the ledger has of it; NULL for a new one. */
@@ -197,6 +217,21 @@ struct asked {
     struct hx_http_front_event *event;
 };
 
+/* Whether he who asked may have it now: the configuration can be another one since then. */
+static bool may_begin(const struct serve *serve, const struct hx_http_front_event *event)
+{
+    const struct serve_holder *holder = event->caller.context;
+    if (holder == NULL && serve->config->token_count > 0)
+        return false;
+    if (event->endpoint != SERVE_MERGED) {
+        const struct served *served = serve->endpoints[event->endpoint].served;
+        return served != NULL && serve_may_use(holder, served->upstream);
+    }
+    size_t count;
+    hx_free(servers_for(serve, holder, &count));
+    return count > 0;
+}
+
 static void on_found(void *context, uint64_t ticket, enum hx_store_result result,
                      const struct hx_store_session *found)
 {
@@ -206,13 +241,11 @@ static void on_found(void *context, uint64_t ticket, enum hx_store_result result
     bool is_his = found != NULL && hx_span_eq(found->tenant, event->caller.tenant) &&
                   hx_span_eq(found->principal, event->caller.principal) &&
                   hx_span_eq(found->endpoint, endpoint_name(serve, event->endpoint));
-    bool is_served =
-        event->endpoint == SERVE_MERGED || serve->endpoints[event->endpoint].served != NULL;
     if (result == HX_STORE_NOT_DONE) {
         hx_http_front_refuse(serve->front, ticket,
                              "The ledger cannot be read, so it is not known whether this session "
                              "exists. Try again later.");
-    } else if (!is_his || !is_served) {
+    } else if (!is_his || !may_begin(serve, event)) {
         hx_http_front_refuse(serve->front, ticket, NULL);
     } else {
         struct hx_downstream *downstream =
@@ -254,22 +287,6 @@ bool serve_take_front(struct serve *serve)
         hx_http_front_event_free(event);
     }
     return had_any;
-}
-
-static struct serve_session *find_session(struct serve *serve, struct hx_downstream *downstream)
-{
-    struct hx_map_node *node = hx_map_find(&serve->sessions, key_of(&downstream));
-    return node ? hx_container_of(node, struct serve_session, node) : NULL;
-}
-
-/* The front forgets it only when nothing here speaks to it any more. */
-static void forget(struct serve *serve, struct hx_downstream *downstream, bool is_ended)
-{
-    struct serve_session *session = find_session(serve, downstream);
-    if (session != NULL)
-        session_free(serve, session);
-    if (serve->front != NULL)
-        hx_http_front_forget(serve->front, downstream, is_ended);
 }
 
 static void forget_leg(struct serve *serve, struct hx_merge *merge, struct hx_downstream *leg,

@@ -3,6 +3,7 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 
 from kit import processes
@@ -178,6 +179,44 @@ def tokens(t):
     t.true("receipt" in str(ann.call(args={"n": 3}).result()), "ann again, in her session")
     t.equal(len(t.effects()), 3, "effects")
     other.close()
+
+
+@reload("what_a_kept_session_may_open_is_asked_when_it_is_found")
+def asked_meanwhile(t):
+    """The ledger is busy, so that a session of before is looked for while what it may open goes: it
+    is not there then, and nobody else notices anything.
+    """
+    def only(*servers):
+        return f"    servers: [{', '.join(servers)}]\n"
+
+    def tokens_of(ann):
+        return [token("one", "hpx_one", "ann", ann), token("two", "hpx_two", "bob")]
+
+    running = Serve(t, [], config=write(t, QUICK, {"bank": 0, "mail": 0}, tokens_of(only("bank"))))
+    changes = {
+        "his token is withdrawn": ({"bank": 0, "mail": 0}, tokens_of("")[1:], [404, 404]),
+        "he may use another one": ({"bank": 0, "mail": 0}, tokens_of(only("mail")), [200, 404]),
+    }
+    for round_, (name, (rounds, tokens, wanted)) in enumerate(changes.items()):
+        anns = [running.client(path=path, token="hpx_one") for path in ("/mcp", "/mcp/bank")]
+        running.term()
+        running.start()
+        bob = running.client(path="/mcp/mail", token="hpx_two")
+        holder = sqlite3.connect(t.database(), isolation_level=None)
+        try:
+            holder.execute("BEGIN IMMEDIATE")
+            first = bob.call(args={"n": round_})
+            asked = [ann.request("tools/list") for ann in anns]
+            write(t, QUICK, rounds, tokens)
+            hup(t, running)
+        finally:
+            holder.rollback()
+            holder.close()
+        t.equal([one.head() for one in asked], wanted, f"ann's sessions, when {name}")
+        t.true("receipt" in str(first.result()), f"bob, when {name}")
+        t.equal(running.process.poll(), None, f"hapax serve, when {name}")
+        write(t, QUICK, {"bank": 0, "mail": 0}, tokens_of(only("bank")))
+        hup(t, running)
 
 
 @reload("rules_of_tools_hold_from_then_on")

@@ -10,7 +10,7 @@ import sys
 import time
 
 from kit import processes
-from kit.harness import test
+from kit.harness import Failure, test
 from rawclient import stub
 from webclient import Serve, WebClient
 from .http_upstream import ANSWER, Site
@@ -302,6 +302,44 @@ def upstream(t, name, script, more=""):
 def token(name, secret, principal, more=""):
     digest = hashlib.sha256(secret.encode()).hexdigest()
     return f"  {name}:\n    sha256: {digest}\n    principal: {principal}\n    tenant: acme\n{more}"
+
+
+def is_cut_off(run):
+    """Whether it has no answer and is not left to wait either."""
+    try:
+        run()
+    except (Failure, ConnectionError):
+        return True
+    return False
+
+
+@serve("no_server_can_be_begun")
+def none_begun(t):
+    """A file of headers that is not there for a moment: no session of all servers, new or of before,
+    is left behind with nobody in it.
+    """
+    site, headers = Site(t).serve(), t.path("headers")
+
+    def allow():
+        with open(headers, "w", encoding="utf-8") as file:
+            file.write("X-Token: 1\n")
+
+    allow()
+    entry = f"    url: http://127.0.0.1:{site.port}/mcp\n    headers_file: {headers}\n"
+    servers = [f"  bank:\n{entry}    affinity: shared\n", f"  mail:\n{entry}"]
+    running = Serve(t, [], config=write_config(t, servers, (), "limits:\n  sessions: 3\n"))
+    kept = running.client()
+    running.term()
+    running.start()
+    os.remove(headers)
+    for path in ("/mcp", "/mcp/bank", "/mcp", "/mcp", "/mcp"):
+        t.true(is_cut_off(lambda: running.client(path=path)), f"{path} without a server")
+    t.true(is_cut_off(lambda: kept.request("tools/list").result()), "the session of before")
+    t.equal(kept.delete().head(), 404, "it is over")
+    allow()
+    args = {"n": 1, "steps": [{"json": ANSWER}]}
+    t.true("receipt" in str(running.client().call("bank_charge", args=args).result()), "later")
+    t.equal(running.term(), 0, "exit status")
 
 
 @serve("tokens_and_principals")
