@@ -33,9 +33,10 @@ int hx_call_exit_status(const struct hx_call_answer *answer)
     if (!answer->is_ours) {
         if (!answer->is_error)
             return HX_CALL_EXIT_DONE;
+        if (answer->has_row || answer->kind == HX_CALL_RESULT)
+            return HX_CALL_EXIT_TOOL_ERROR;
         /* An error of which the ledger knows nothing was a refusal before anything was begun. */
-        return answer->has_row || answer->kind == HX_CALL_RESULT ? HX_CALL_EXIT_TOOL_ERROR
-                                                                 : HX_CALL_EXIT_NOT_HAPPENED;
+        return answer->is_row_untold ? HX_CALL_EXIT_UNKNOWN : HX_CALL_EXIT_NOT_HAPPENED;
     }
     if (is_code(answer, "RESULT_UNAVAILABLE"))
         return HX_CALL_EXIT_DONE;
@@ -277,7 +278,10 @@ static void print_open(const struct hx_call_told *told, FILE *words)
 {
     const struct hx_call_answer *answer = told->answer;
     bool has_id = !hx_span_is_absent(answer->operation);
-    if (!has_id)
+    if (answer->is_row_untold)
+        fputs("hapax call: there is no answer yet, and the ledger did not say how far it is.\n",
+              words);
+    else if (!has_id)
         fputs("hapax call: there is no answer yet; nothing was sent so far.\n", words);
     else if (hx_span_eq_cstr(answer->execution, "ready"))
         fprintf(
@@ -306,6 +310,15 @@ static void print_choices(const struct choices *choices, FILE *words)
     }
 }
 
+/* Whose error it is. */
+static const char *speaker_of(const struct hx_call_answer *answer)
+{
+    if (!answer->is_ours && answer->is_row_untold)
+        return "unknown: it may have happened, for the ledger did not say whether this is the "
+               "tool's own answer: ";
+    return hx_call_exit_status(answer) == HX_CALL_EXIT_TOOL_ERROR ? "the tool answers: " : "";
+}
+
 static bool report_words(const struct hx_call_told *told, const struct choices *choices, FILE *out,
                          FILE *words)
 {
@@ -314,8 +327,7 @@ static bool report_words(const struct hx_call_told *told, const struct choices *
     if (answer->kind == HX_CALL_WAIT_OVER || is_code(answer, "OUTCOME_UNKNOWN"))
         print_open(told, words);
     else if (answer->kind == HX_CALL_ERROR)
-        fprintf(words, "hapax call: %s%.*s\n",
-                hx_call_exit_status(answer) == HX_CALL_EXIT_TOOL_ERROR ? "the tool answers: " : "",
+        fprintf(words, "hapax call: %s%.*s\n", speaker_of(answer),
                 HX_SPAN_FMT(hx_span_is_absent(answer->message) ? answer->error : answer->message));
     else
         is_good = print_result(answer, answer->is_ours ? words : out, words);

@@ -58,15 +58,25 @@ void hx_call_answer_read(struct hx_call_reader *reader, const struct hx_rpc_msg 
     ret_answer->has_row = !hx_span_is_absent(ret_answer->operation);
 }
 
+/* Any other error says that the ledger was not read, or not understood. */
+static bool says_not_found(struct hx_call_reader *reader, const struct hx_rpc_msg *msg)
+{
+    if (msg->kind != HX_RPC_ERROR)
+        return false;
+    uint32_t data = hx_json_member(&reader->tape, msg->error_token, HX_SPAN_LIT("data"));
+    return hx_span_eq_cstr(text_at(reader, data, "code"), "NOT_FOUND");
+}
+
 void hx_call_answer_add_row(struct hx_call_reader *reader, const struct hx_rpc_msg *msg,
                             struct hx_call_answer *answer)
 {
     uint32_t row = msg->kind == HX_RPC_RESULT
                        ? hx_json_member(&reader->tape, msg->result_token, HX_SPAN_LIT("operation"))
                        : HX_JSON_NONE;
-    if (row == HX_JSON_NONE)
+    answer->has_row = row != HX_JSON_NONE;
+    answer->is_row_untold = !answer->has_row && !says_not_found(reader, msg);
+    if (!answer->has_row)
         return;
-    answer->has_row = true;
     answer->operation = kept_text_at(reader, row, "id");
     answer->execution = kept_text_at(reader, row, "execution");
     answer->effect = kept_text_at(reader, row, "effect");

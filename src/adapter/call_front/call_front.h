@@ -45,9 +45,10 @@ enum hx_call_answer_kind {
 /* Spans point into `line` and `arena`, which live as long as the downstream. Absent: not told. */
 struct hx_call_answer {
     enum hx_call_answer_kind kind;
-    bool is_error; /* isError, or an error */
-    bool is_ours;  /* not the tool's: `code` says what */
-    bool has_row;  /* the ledger knows the operation */
+    bool is_error;      /* isError, or an error */
+    bool is_ours;       /* not the tool's: `code` says what */
+    bool has_row;       /* the ledger knows the operation */
+    bool is_row_untold; /* the ledger did not say whether it does */
     bool is_replayed;
     struct hx_span result;  /* raw */
     struct hx_span error;   /* raw */

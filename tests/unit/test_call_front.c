@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The one client of `hapax call`: what it takes an error for, once it has asked whether the ledger
+ * knows of the call. "It does not" makes a script begin anew, so nothing else may be heard as that.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "adapter/call_front/call_front.h"
+#include "base/alloc.h"
+
+struct talk {
+    struct hx_loop *loop;
+    struct hx_list inbox;
+    struct hx_downstream *front;
+};
+
+static void fill(struct hx_rand *rand, uint8_t *ret_bytes, size_t len)
+{
+    (void)rand;
+    memset(ret_bytes, 7, len);
+}
+
+static struct hx_mono now(void *arg)
+{
+    (void)arg;
+    return (struct hx_mono){0};
+}
+
+static void begin(struct talk *talk)
+{
+    static struct hx_rand rand = {.fill = fill};
+    const struct hx_call_front_options options = {
+        .rand = &rand,
+        .tool = HX_SPAN_LIT("charge"),
+        .arguments = HX_SPAN_LIT("{}"),
+        .key = HX_SPAN_LIT("k1"),
+        .version = "0",
+        .wait_ms = -1,
+        .life_fd = -1,
+    };
+    talk->loop = hx_loop_new(&(struct hx_loop_clock){now, NULL});
+    assert_non_null(talk->loop);
+    hx_list_init(&talk->inbox);
+    talk->front = hx_call_front_new(talk->loop, &talk->inbox, &options);
+}
+
+static void end(struct talk *talk)
+{
+    struct hx_list *node;
+    hx_call_front_free(talk->front);
+    while ((node = hx_list_take_first(&talk->inbox)) != NULL)
+        hx_peer_event_free(hx_container_of(node, struct hx_peer_event, node));
+    hx_loop_free(talk->loop);
+}
+
+/* Takes what it has said; its last line must hold `method`. */
+static void expect(struct talk *talk, const char *method)
+{
+    bool is_there = false;
+    struct hx_list *node;
+    while ((node = hx_list_take_first(&talk->inbox)) != NULL) {
+        struct hx_peer_event *event = hx_container_of(node, struct hx_peer_event, node);
+        if (event->type == HX_PEER_MESSAGE) {
+            assert_int_equal(hx_buf_append_char(&event->line, '\0'), 0);
+            is_there = strstr(event->line.data, method) != NULL;
+        }
+        hx_peer_event_free(event);
+    }
+    if (!is_there)
+        fail_msg("it did not ask %s", method);
+}
+
+/* It numbers what it asks. */
+static void answer(struct talk *talk, int id, const char *rest)
+{
+    struct hx_buf line;
+    const struct hx_sending sending = {.tag = (uint64_t)id};
+    hx_buf_init(&line, 4096);
+    assert_int_equal(hx_buf_printf(&line, "{\"jsonrpc\":\"2.0\",\"id\":%d,%s}", id, rest), 0);
+    talk->front->ops->send(talk->front, &line, &sending);
+}
+
+static void an_error_is_absence_only_if_the_ledger_knows_nothing(void **state)
+{
+    static const struct {
+        const char *says;
+        const char *row;
+        bool has_row, is_row_untold;
+    } cases[] = {
+        {"the row", "\"result\":{\"operation\":{\"id\":\"o1\",\"execution\":\"succeeded\"}}", true,
+         false},
+        {"there is none",
+         "\"error\":{\"code\":-32602,\"message\":\"\",\"data\":{\"code\":\"NOT_FOUND\"}}", false,
+         false},
+        {"the ledger cannot be read",
+         "\"error\":{\"code\":1503,\"message\":\"\",\"data\":{\"code\":\"LEDGER_UNAVAILABLE\","
+         "\"retry_safe\":true}}",
+         false, true},
+        {"an error of nobody", "\"error\":{\"code\":-32603,\"message\":\"NOT_FOUND\"}", false,
+         true},
+        {"a result without a row", "\"result\":{}", false, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct talk talk;
+        begin(&talk);
+        expect(&talk, "\"initialize\"");
+        answer(&talk, 1, "\"result\":{}");
+        expect(&talk, "\"tools/call\"");
+        answer(&talk, 2, "\"error\":{\"code\":-32000,\"message\":\"it failed\"}");
+        expect(&talk, "\"hapax/operations/get\"");
+        assert_null(hx_call_front_answer(talk.front));
+        answer(&talk, 3, cases[i].row);
+        const struct hx_call_answer *told = hx_call_front_answer(talk.front);
+        if (told == NULL || told->kind != HX_CALL_ERROR || told->has_row != cases[i].has_row ||
+            told->is_row_untold != cases[i].is_row_untold)
+            fail_msg("%s: not what it was taken for", cases[i].says);
+        hx_call_front_leave(talk.front, true);
+        end(&talk);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_error_is_absence_only_if_the_ledger_knows_nothing),
+    };
+    return cmocka_run_group_tests_name("call_front", tests, NULL, NULL);
+}
