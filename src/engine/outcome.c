@@ -183,13 +183,23 @@ void hx_outcome_answer(struct hx_work *work, const struct hx_rpc_msg *msg, struc
     take_reply(work, &event);
 }
 
-/* Too long to hold. A guarded call has its outcome all the same: a result says that it happened.
- * An error may say the opposite, and so may what would have been read, had there been memory. */
-void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event)
+/* As of what can be held (route_of_answer in upstream.c). A request of the server's own may carry
+ * the same id as one of ours. */
+static struct hx_route *route_of_oversize(struct hx_link *link, const struct hx_peer_event *event)
 {
     struct hx_rpc_id id = hx_rpc_id_parse(hx_buf_span(&event->line));
-    /* A request of the server's own may carry the same id as one of ours. */
-    struct hx_route *route = event->has_method ? NULL : hx_route_find_rpc(link, &id);
+    if (event->has_method)
+        return NULL;
+    return hx_link_has_exchanges(link) && event->is_answer ? hx_route_find(link, event->tag)
+                                                           : hx_route_find_rpc(link, &id);
+}
+
+/* Too long to hold. A guarded call has its outcome all the same: a result says that it happened.
+ * An error may say the opposite, and so may what would have been read, had there been memory; and
+ * what is neither says nothing. */
+void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event)
+{
+    struct hx_route *route = route_of_oversize(link, event);
     hx_tell(link->gateway, HX_TELL_WARN, "answer_too_large", "size=%llu",
             (unsigned long long)event->size);
     if (route == NULL)
@@ -198,7 +208,8 @@ void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event)
     bool is_about_it = end.kind == HX_ROUTE_PROBE || end.kind == HX_ROUTE_QUERY ||
                        (end.kind == HX_ROUTE_TASK && end.work != NULL &&
                         !hx_task_is_outcome(end.work, event->has_error));
-    bool is_unread = event->is_refused || (event->has_error && end.kind == HX_ROUTE_WORK);
+    bool is_unread = event->is_refused || event->has_result == event->has_error ||
+                     (event->has_error && end.kind == HX_ROUTE_WORK);
     if (end.work != NULL && (is_about_it || is_unread)) {
         /* Or it answers a question about the call, and is no answer of the call's. */
         hx_route_lost(&end, HX_REASON_UNREADABLE_REPLY, false);

@@ -302,6 +302,8 @@ static void test_an_error_that_was_not_read_refuses_nothing(void **state)
         hx_alloc_fail_at(0);
         if (event->type != HX_PEER_ANSWER_LOST && !event->is_answer)
             fail_msg("allocation %u: event %d", id, (int)event->type);
+        if (event->type == HX_PEER_OVERSIZE)
+            assert_true(event->is_refused); /* it is short enough */
         hx_peer_event_free(event);
         assert_int_equal(http_kit_effects(&fixture.kit, id), 1);
     }
@@ -597,6 +599,7 @@ static void test_an_answer_over_the_maximum_is_oversize(void **state)
     assert_int_equal(event->type, HX_PEER_OVERSIZE);
     assert_true(event->is_answer);
     assert_true(event->has_result);
+    assert_false(event->is_refused);
     assert_true(event->size > 1000000);
     assert_true(hx_span_eq_cstr(hx_buf_span(&event->line), "1"));
     hx_peer_event_free(event);

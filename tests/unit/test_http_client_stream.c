@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "http_fixture.h"
 
 #define RESULT "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":$ID,\\\"result\\\":{\\\"is\\\":\\\"it\\\"}}"
@@ -240,6 +241,8 @@ static void test_a_stream_is_taken_up_after_a_restart(void **state)
     http_fixture_init_script(&fixture,
                              "{\"session\":\"S-1\",\"get\":{\"\":[{\"status\":[405]}],"
                              "\"p1\":[{\"sse\":{}},{\"text\":\"data: {\\\"jsonrpc\\\":\\\"2.0\\\","
+                             "\\\"id\\\":6,\\\"result\\\":{}}\\n\\n\"},{\"text\":"
+                             "\"data: {\\\"jsonrpc\\\":\\\"2.0\\\","
                              "\\\"id\\\":5,\\\"result\\\":{}}\\n\\n\"},{\"end\":true}]}}");
     http_fixture_open(&fixture);
     http_fixture_greet(&fixture, "2025-11-25");
@@ -255,6 +258,8 @@ static void test_a_stream_is_taken_up_after_a_restart(void **state)
     fixture.up->ops->resume(fixture.up, hx_buf_span(&point->line), 77);
     answer = http_fixture_end_of(&fixture, 77);
     assert_int_equal(answer->type, HX_PEER_MESSAGE);
+    /* Nor is anything else of the earlier process's ours: its ids are not. */
+    assert_int_equal(http_fixture_count(&fixture, HX_PEER_MESSAGE, 77), 0);
     assert_non_null(memmem(answer->line.data, answer->line.len, "\"id\":5", 6));
     assert_int_equal(http_kit_count(&fixture.kit, "requests", "\"last-event-id\": \"p1\""), 1);
     assert_true(http_kit_count(&fixture.kit, "requests", "\"mcp-session-id\": \"S-1\"") >= 2);
@@ -309,9 +314,48 @@ static void test_a_long_event_is_oversize(void **state)
     event = http_fixture_end_of(&fixture, 1);
     assert_int_equal(event->type, HX_PEER_OVERSIZE);
     assert_true(event->has_result);
+    assert_false(event->is_refused);
     assert_true(event->size > 2000);
     assert_int_equal(strlen(event->digest_hex), 64);
     hx_peer_event_free(event);
+    http_fixture_close(&fixture);
+    http_fixture_fini(&fixture);
+}
+
+/* What would be short enough is not too long: there was no memory, and it may say anything. */
+static void test_an_event_without_memory_is_refused(void **state)
+{
+    static char steps[50000];
+    static char filler[40001];
+    struct http_fixture fixture;
+    unsigned refused = 0;
+    bool is_refused = true;
+
+    (void)state;
+    memset(filler, 'y', sizeof filler - 1);
+    (void)snprintf(
+        steps, sizeof steps,
+        "{\"methods\":{\"tools/call\":[{\"sse\":{}},{\"text\":\"data: {\\\"jsonrpc\\\":"
+        "\\\"2.0\\\",\\\"id\\\":$ID,\\\"result\\\":\\\"%s\\\"}\\n\\n\"},{\"end\":true}]}}",
+        filler);
+    http_fixture_init_script(&fixture, steps);
+    http_fixture_open(&fixture);
+    http_fixture_greet(&fixture, "2025-11-25");
+    for (unsigned id = 1; is_refused; id++) {
+        struct hx_peer_event *event;
+        hx_alloc_fail_large_at(id);
+        http_fixture_call(&fixture, id, NULL);
+        event = http_fixture_end_of(&fixture, id);
+        is_refused = hx_alloc_fail_left() == 0;
+        hx_alloc_fail_at(0);
+        if (event->type == HX_PEER_OVERSIZE) {
+            assert_true(event->is_answer);
+            assert_true(event->is_refused);
+            refused++;
+        }
+        hx_peer_event_free(event);
+    }
+    assert_true(refused > 0);
     http_fixture_close(&fixture);
     http_fixture_fini(&fixture);
 }
@@ -320,6 +364,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_streams_in_every_spelling),
+        cmocka_unit_test(test_an_event_without_memory_is_refused),
         cmocka_unit_test(test_an_event_is_there_before_its_stream_ends),
         cmocka_unit_test(test_a_stream_without_ids_that_ends_is_lost),
         cmocka_unit_test(test_an_unreadable_answer_is_lost_at_once),

@@ -146,12 +146,11 @@ static void an_answer_that_cannot_be_read_leaves_nobody_waiting(void **state)
 static void what_was_not_read_is_not_taken_for_an_outcome(void **state)
 {
     static const struct {
-        bool has_error, is_refused;
+        bool has_result, has_error, is_refused;
         const char *told;
-    } rows[] = {{false, false, "RESULT_UNAVAILABLE"},
-                {true, false, "OUTCOME_UNKNOWN"},
-                {false, true, "OUTCOME_UNKNOWN"},
-                {true, true, "OUTCOME_UNKNOWN"}};
+    } rows[] = {{true, false, false, "RESULT_UNAVAILABLE"}, {false, true, false, "OUTCOME_UNKNOWN"},
+                {true, false, true, "OUTCOME_UNKNOWN"},     {false, true, true, "OUTCOME_UNKNOWN"},
+                {false, false, false, "OUTCOME_UNKNOWN"},   {true, true, false, "OUTCOME_UNKNOWN"}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct talk_kit talk;
@@ -162,7 +161,7 @@ static void what_was_not_read_is_not_taken_for_an_outcome(void **state)
         snprintf(id, sizeof id, "%u", (unsigned)talk.tag);
         struct hx_peer_event *event = talk_kit_from_server(&talk, HX_PEER_OVERSIZE, talk.tag, id);
         event->has_error = rows[i].has_error;
-        event->has_result = !rows[i].has_error;
+        event->has_result = rows[i].has_result;
         event->is_refused = rows[i].is_refused;
         engine_kit_turn(&talk.engine);
         talk_kit_hears(&talk, rows[i].told);
@@ -172,6 +171,36 @@ static void what_was_not_read_is_not_taken_for_an_outcome(void **state)
         assert_int_equal(talk.calls, 1);
         talk_kit_fini(&talk);
     }
+}
+
+/* A stream that was taken up brings its answer under the id of an earlier process, under which this
+ * one may have asked something else. */
+static void what_is_too_long_is_of_its_exchange(void **state)
+{
+    struct talk_kit talk;
+    char id[24];
+    (void)state;
+    start(&talk);
+    call(&talk, 3, "{}");
+    engine_kit_turn(&talk.engine);
+    snprintf(id, sizeof id, "%u", (unsigned)talk.tag);
+    uint64_t first = talk.tag;
+    client_says(&talk, "{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"tools/call\",\"params\":{"
+                       "\"name\":\"pay\",\"arguments\":{},\"_meta\":{"
+                       "\"dev.hapax/idempotencyKey\":\"order-18\"}}}");
+    engine_kit_turn(&talk.engine);
+    assert_int_not_equal(talk.tag, first);
+    struct hx_peer_event *event = talk_kit_from_server(&talk, HX_PEER_OVERSIZE, talk.tag, id);
+    event->is_answer = event->has_result = true;
+    engine_kit_turn(&talk.engine);
+    assert_non_null(strstr(talk.told, "\"id\":4"));
+    talk_kit_hears(&talk, "RESULT_UNAVAILABLE");
+    event = talk_kit_from_server(&talk, HX_PEER_OVERSIZE, first, "\"of no request\"");
+    event->is_answer = event->has_result = true;
+    engine_kit_turn(&talk.engine);
+    assert_non_null(strstr(talk.told, "\"id\":3"));
+    talk_kit_hears(&talk, "RESULT_UNAVAILABLE");
+    talk_kit_fini(&talk);
 }
 
 /* Who waits for a part of it finds his id, and a gateway before us finds no error of the tool's. */
@@ -304,6 +333,7 @@ int main(void)
         cmocka_unit_test(an_answer_that_cannot_be_read_leaves_nobody_waiting),
         cmocka_unit_test(what_was_not_read_is_not_taken_for_an_outcome),
         cmocka_unit_test(an_array_that_cannot_be_written_names_each),
+        cmocka_unit_test(what_is_too_long_is_of_its_exchange),
         cmocka_unit_test(what_is_refused_unread_is_refused_in_our_word),
         cmocka_unit_test(what_cannot_be_passed_back_is_told_in_our_word),
         cmocka_unit_test(a_cancel_is_not_lost),

@@ -21,6 +21,7 @@
 #include "adapter/stdio_child/stdio_child.h"
 #include "adapter/stdio_child/transport.h"
 #include "app/reaper.h"
+#include "base/alloc.h"
 #include "process_kit.h"
 
 struct fixture {
@@ -475,9 +476,49 @@ static void test_a_line_over_the_maximum_is_skipped(void **state)
     assert_true(hx_span_eq_cstr(hx_buf_span(&event->line), "\"a7\""));
     assert_true(event->has_result);
     assert_false(event->has_method);
+    assert_false(event->is_refused);
     hx_peer_event_free(event);
     send_text(&fixture, "next", 2);
     process_kit_expect_line(&fixture.kit, HX_PEER_MESSAGE, "next");
+    assert_int_equal(stop(&fixture), 0);
+    fixture_fini(&fixture);
+}
+
+/* A line that would be short enough, whose start could not be kept, is none too long. */
+static void test_a_line_without_memory_is_refused(void **state)
+{
+    static char text[400000];
+    struct fixture fixture;
+    struct hx_peer_event *event = NULL;
+    unsigned refused = 0;
+    bool is_refused = true;
+
+    (void)state;
+    fixture_init(&fixture, "echo", NULL);
+    fixture_start(&fixture);
+    (void)snprintf(text, sizeof text, "{\"result\":{\"x\":\"%0390000d\"},\"id\":7}", 0);
+    for (unsigned n = 1; is_refused; n++) {
+        send_text(&fixture, text, n);
+        hx_alloc_fail_large_at(n);
+        while (event == NULL) {
+            assert_int_equal(hx_loop_run_once(fixture.kit.loop, 50), 0);
+            hx_list_for_each (node, &fixture.kit.inbox) {
+                struct hx_peer_event *at = hx_container_of(node, struct hx_peer_event, node);
+                if (at->type == HX_PEER_OVERSIZE || at->type == HX_PEER_MESSAGE)
+                    event = at;
+            }
+        }
+        is_refused = hx_alloc_fail_left() == 0;
+        hx_alloc_fail_at(0);
+        hx_list_unlink(&event->node);
+        if (event->type == HX_PEER_OVERSIZE) {
+            assert_true(event->has_result);
+            assert_true(event->is_refused);
+            refused++;
+        }
+        event = hx_peer_event_free(event);
+    }
+    assert_true(refused > 0);
     assert_int_equal(stop(&fixture), 0);
     fixture_fini(&fixture);
 }
@@ -752,6 +793,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_closed_input_leaves_its_answers),
         cmocka_unit_test(test_lines_of_any_size_arrive_whole),
         cmocka_unit_test(test_a_line_over_the_maximum_is_skipped),
+        cmocka_unit_test(test_a_line_without_memory_is_refused),
         cmocka_unit_test(test_one_byte_at_a_time_is_a_line),
         cmocka_unit_test(test_a_last_line_without_newline_is_delivered_before_closed),
         cmocka_unit_test(test_a_hundred_lines_at_once_do_not_mix),

@@ -106,13 +106,26 @@ static bool is_its_ruin(const struct hx_http_exchange *exchange, struct hx_span 
     return is_its_id(exchange, &id);
 }
 
+/* A stream that was taken up from an earlier process goes on with the ids of that one, under which
+ * this one may have asked something else. So of the answers on it only its own is told. */
+static bool is_of_another(const struct hx_http_exchange *exchange, bool is_response, bool is_answer)
+{
+    bool is_taken_up =
+        exchange->purpose == HX_HTTP_REQUEST && exchange->is_get && exchange->handed_out == 0;
+
+    return is_taken_up && is_response && !is_answer;
+}
+
 /* `owned` holds nothing but the message, or is NULL; it may be taken. */
 static void deliver(struct hx_http_exchange *exchange, const struct hx_rpc_msg *msg,
                     struct hx_buf *owned)
 {
     bool is_answer = !exchange->is_settled && is_its_answer(exchange, msg);
+    bool is_response = msg->kind == HX_RPC_RESULT || msg->kind == HX_RPC_ERROR;
     struct hx_peer_event *event;
 
+    if (is_of_another(exchange, is_response, is_answer))
+        return;
     if (is_answer && exchange->is_initialize && msg->kind == HX_RPC_RESULT) {
         struct hx_span result = msg->result;
         hx_http_session_agree(exchange->session, exchange->client, result);
@@ -196,17 +209,22 @@ static void deliver_oversize(struct hx_http_exchange *exchange, const struct hx_
                              struct hx_span raw_id, uint64_t size, const struct hx_digest *digest)
 {
     struct hx_rpc_id id = seen->has_id ? hx_rpc_id_parse(raw_id) : (struct hx_rpc_id){0};
-    struct hx_peer_event *event = hx_http_exchange_tell(exchange, HX_PEER_OVERSIZE);
+    bool is_answer = !exchange->is_settled && seen->is_object && seen->has_id &&
+                     !seen->has_method && is_its_id(exchange, &id);
+    struct hx_peer_event *event;
 
+    if (is_of_another(exchange, !seen->has_method, is_answer))
+        return;
+    event = hx_http_exchange_tell(exchange, HX_PEER_OVERSIZE);
     event->size = size;
+    event->is_refused = size <= exchange->client->options.message_max_bytes;
     event->has_method = seen->has_method;
     event->has_result = seen->has_result;
     event->has_error = seen->has_error;
-    event->is_answer = !exchange->is_settled && seen->is_object && seen->has_id &&
-                       !seen->has_method && is_its_id(exchange, &id);
+    event->is_answer = is_answer;
     hx_digest_hex(digest, event->digest_hex);
     (void)hx_buf_append_span(&event->line, raw_id); /* short of memory: without its id */
-    if (event->is_answer)
+    if (is_answer)
         hx_http_exchange_settle(exchange);
 }
 

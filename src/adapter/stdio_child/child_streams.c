@@ -108,8 +108,7 @@ void hx_child_streams_send(struct hx_child_streams *streams, struct hx_buf *line
 
 /* --- out --- */
 
-static struct hx_peer_event *append_oversize(struct hx_child_streams *streams,
-                                             const struct hx_line *line)
+static void append_oversize(struct hx_child_streams *streams, const struct hx_line *line)
 {
     struct hx_peer_event *event = hx_child_streams_append(streams, HX_PEER_OVERSIZE, 0);
 
@@ -117,9 +116,9 @@ static struct hx_peer_event *append_oversize(struct hx_child_streams *streams,
     event->has_method = line->skim.has_method;
     event->has_result = line->skim.has_result;
     event->has_error = line->skim.has_error;
+    event->is_refused = line->size <= streams->lines.line_max;
     hx_digest_hex(&line->digest, event->digest_hex);
     (void)hx_buf_append_span(&event->line, line->text); /* short of memory: without its id */
-    return event;
 }
 
 static void append_line(struct hx_child_streams *streams, struct hx_line *line)
@@ -128,7 +127,7 @@ static void append_line(struct hx_child_streams *streams, struct hx_line *line)
     struct hx_buf text;
 
     if (line->kind == HX_LINE_OVERSIZE) {
-        (void)append_oversize(streams, line);
+        append_oversize(streams, line);
         return;
     }
     /* A header of another framing is no message either; the engine says so to whom it concerns. */
@@ -136,7 +135,7 @@ static void append_line(struct hx_child_streams *streams, struct hx_line *line)
     if (hx_buf_append_span(&text, line->text) != 0) {
         hx_buf_fini(&text);
         hx_lines_refuse(&streams->lines, line);
-        append_oversize(streams, line)->is_refused = true;
+        append_oversize(streams, line);
         return;
     }
     event = hx_child_streams_append(streams, HX_PEER_MESSAGE, 0);
