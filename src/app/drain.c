@@ -26,7 +26,8 @@ static void name_prefix(const char *server, char ret_prefix[SERVER_DIGITS + 8])
     snprintf(ret_prefix, SERVER_DIGITS + 8, "drain-%.*s-", SERVER_DIGITS, hex);
 }
 
-/* A lock of our own process never stands in our way, so our own file must be told by its name. */
+/* Never of our own file, which must be told by its name: our own lock does not stand in our way, so
+ * it would look like one that was left behind, and to close it here would give the lock up. */
 static bool is_held(int dir_fd, const char *name)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -60,8 +61,7 @@ static unsigned list_others(const char *dir, const char *server, const struct hx
         struct hx_id id;
         size_t prefix_len = strlen(prefix);
         if (strncmp(entry->d_name, prefix, prefix_len) != 0 ||
-            !hx_id_parse(hx_span_cstr(entry->d_name + prefix_len), &id) ||
-            (self != NULL && hx_id_eq(&id, self)))
+            !hx_id_parse(hx_span_cstr(entry->d_name + prefix_len), &id) || hx_id_eq(&id, self))
             continue;
         if (is_held(dirfd(stream), entry->d_name))
             ret_ids[count++] = id;
@@ -76,22 +76,33 @@ void hx_drain_init(struct hx_drain *drain)
     *drain = (struct hx_drain){.fd = -1};
 }
 
+/* Locked before it has the name under which others look for it: what is not locked they remove. */
+static int open_locked(const char *path)
+{
+    char unnamed[4210];
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    snprintf(unnamed, sizeof(unnamed), "%s.new", path);
+    int fd = open(unnamed, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -1;
+    if (fcntl(fd, F_SETLK, &lock) == 0 && rename(unnamed, path) == 0)
+        return fd;
+    unlink(unnamed);
+    close(fd);
+    return -1;
+}
+
 void hx_drain_begin(struct hx_drain *drain, const char *dir, const char *server,
                     const struct hx_id *self, unsigned max,
                     void (*stop)(void *context, const struct hx_id *who), void *context)
 {
     char prefix[SERVER_DIGITS + 8], token[HX_ID_TEXT_SIZE], path[4200];
     struct hx_id others[DRAINING_MAX];
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     name_prefix(server, prefix);
     hx_id_format(self, token);
     snprintf(path, sizeof(path), "%s/%s%s", dir, prefix, token);
     drain->path = hx_strdup(path);
-    drain->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (drain->fd >= 0 && fcntl(drain->fd, F_SETLK, &lock) < 0) {
-        close(drain->fd);
-        drain->fd = -1;
-    }
+    drain->fd = open_locked(path);
     unsigned count = list_others(dir, server, self, others);
     for (unsigned i = 0; count + 1 > max + i && i < count; i++)
         stop(context, &others[i]);
@@ -107,8 +118,8 @@ void hx_drain_end(struct hx_drain *drain)
     hx_drain_init(drain);
 }
 
-unsigned hx_drain_count_others(const char *dir, const char *server)
+unsigned hx_drain_count_others(const char *dir, const char *server, const struct hx_id *self)
 {
     struct hx_id others[DRAINING_MAX];
-    return list_others(dir, server, NULL, others);
+    return list_others(dir, server, self, others);
 }

@@ -11,8 +11,8 @@
 #include "base/id.h"
 
 struct hx_drain {
-    int fd;     /* of our own file; -1 = we do not drain */
-    char *path; /* owned */
+    int fd;     /* of our own file; -1 = there is none */
+    char *path; /* owned; NULL = we do not drain */
 };
 
 void hx_drain_init(struct hx_drain *drain);
@@ -21,7 +21,7 @@ void hx_drain_begin(struct hx_drain *drain, const char *dir, const char *server,
                     const struct hx_id *self, unsigned max,
                     void (*stop)(void *context, const struct hx_id *who), void *context);
 void hx_drain_end(struct hx_drain *drain);
-/* Living keepers of `server` that drain, other than this process. */
-unsigned hx_drain_count_others(const char *dir, const char *server);
+/* Living keepers of `server` that drain, other than `self`, who may drain too. */
+unsigned hx_drain_count_others(const char *dir, const char *server, const struct hx_id *self);
 
 #endif

@@ -81,7 +81,8 @@ static void relay(void *context, struct hx_span text)
 static bool is_predecessor_draining(void *context)
 {
     struct keeper *keeper = context;
-    return hx_drain_count_others(keeper->home.transport_dir, keeper->server_name) > 0;
+    struct hx_id self = keeper->home.store->ops->owner(keeper->home.store);
+    return hx_drain_count_others(keeper->home.transport_dir, keeper->server_name, &self) > 0;
 }
 
 static void stop_neighbour(void *context, const struct hx_id *who)
