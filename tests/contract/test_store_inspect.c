@@ -3,12 +3,14 @@
  * What people see of a ledger, and what verify and recover find in it.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -18,6 +20,7 @@
 #include "adapter/store_sqlite/inspect.h"
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "kept.h"
 #include "world.h"
 
 static struct hx_inspect *open_inspect(struct world *world)
@@ -587,14 +590,10 @@ static void another_ledger_is_noticed(void **state)
     assert_non_null(store->ops->refusal(store));
 }
 
-static void recover_applies_spools(void **state)
+static void spool_success(struct hx_store *store, const struct hx_record *record)
 {
-    struct world *world = *state;
-    struct hx_store *store = world_open(world, 0);
-    struct hx_record record = world_record(world, 0, 1);
-    done(world_insert(store, &record));
     struct hx_store_request *spool = hx_store_request_new(HX_STORE_SPOOL, NULL);
-    spool->record = record;
+    spool->record = *record;
     spool->record.state = HX_OP_SUCCEEDED;
     spool->record.attempt.state = HX_ATTEMPT_CONFIRMED;
     spool->record.outcome.kind = HX_OUTCOME_RESULT;
@@ -602,6 +601,184 @@ static void recover_applies_spools(void **state)
     spool->record.outcome.size = 2;
     spool->expected_fence = 1;
     done(world_run(store, spool));
+}
+
+static void assert_state(struct hx_store *store, const struct hx_id *id, enum hx_op_state expected)
+{
+    struct hx_store_request *request = world_find_id(store, id);
+    assert_int_equal(request->result, HX_STORE_DONE);
+    assert_int_equal(request->record_count, 1);
+    assert_int_equal(request->records[0].record.state, expected);
+    hx_store_request_free(request);
+}
+
+/* A copy that was put back: row `early` is in it, running; its owner has died since and left the
+ * outcome in its spool. Row `since` was claimed after the copy, and is one of the few commits that
+ * the counter knows of and the copy does not. */
+struct restored {
+    struct world *world;
+    struct hx_record early, since;
+    struct hx_wall taken_at;
+    uint64_t commits; /* of what was put away for it */
+};
+
+static uint64_t commits_of(struct world *world)
+{
+    struct hx_inspect *inspect = open_inspect(world);
+    struct hx_inspect_facts facts;
+    assert_int_equal(hx_inspect_facts(inspect, &facts), 0);
+    hx_inspect_close(inspect);
+    return facts.synced_commits;
+}
+
+static void restore(struct world *world, struct restored *ret_restored)
+{
+    char copy[160], wal[160];
+    snprintf(copy, sizeof(copy), "%s/copy", world->directory);
+    snprintf(wal, sizeof(wal), "%s-wal", world->path);
+    world_open(world, 0);
+    struct hx_store *mortal = world_open(world, 1);
+    struct restored restored = {.world = world, .early = world_record(world, 1, 1)};
+    done(world_insert(mortal, &restored.early));
+    world_close(world, 0); /* moves the log */
+    copy_file(world->path, copy);
+    restored.taken_at = world->now.wall;
+    world->now.wall.ms += 3600000;
+    struct hx_store *store = world_open(world, 0);
+    restored.since = world_record(world, 0, 2);
+    done(world_insert(store, &restored.since));
+    for (unsigned i = 0; i < 3; i++) {
+        struct hx_record record = world_record(world, 0, 3 + i);
+        done(world_insert(store, &record));
+    }
+    spool_success(mortal, &restored.early);
+    world_kill(world, 1);
+    world_close(world, 0);
+    restored.commits = commits_of(world);
+    copy_file(copy, world->path);
+    unlink(wal);
+    *ret_restored = restored;
+}
+
+static void assert_is_copy(struct hx_store *store, const struct restored *restored)
+{
+    assert_non_null(store->ops->refusal(store));
+    struct hx_store_request *request = world_insert(store, &restored->since);
+    assert_int_equal(request->result, HX_STORE_NOT_DONE);
+    hx_store_request_free(request);
+}
+
+/* Until the running gateway has looked again whether it is a copy, which it does each second. */
+static void let_it_look_again(struct hx_store *store, const struct hx_id *id)
+{
+    struct timespec began, now;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    do {
+        hx_store_request_free(world_find_id(store, id));
+        (void)poll(NULL, 0, 20);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - began.tv_sec) * 1000 + (now.tv_nsec - began.tv_nsec) / 1000000 < 1100);
+    /* The looking came behind the answer to a batch; this one is behind the looking. */
+    hx_store_request_free(world_find_id(store, id));
+    hx_store_request_free(world_find_id(store, id));
+}
+
+/* What a gateway writes into a copy all the same: each of it in a synced commit. */
+static void write_much(struct restored *restored, struct hx_store *store)
+{
+    for (unsigned i = 0; i < 10; i++) {
+        struct hx_store_session session = kept_session(restored->world, i);
+        assert_kept(kept_put_session(store, &session), HX_STORE_DONE);
+        if (i % 2 == 0)
+            assert_kept(kept_end(store, &session.key), HX_STORE_DONE);
+        done(world_touch(store, &restored->early.id, (struct hx_store_touch){.subtract_sent = 1}));
+    }
+}
+
+static void recover_copy(struct restored *restored, struct hx_recover_report *ret_report)
+{
+    struct hx_inspect *inspect = open_inspect(restored->world);
+    assert_int_equal(hx_inspect_recover(inspect, restored->taken_at, ret_report), 0);
+    assert_true(ret_report->was_restored_copy);
+    assert_false(hx_inspect_is_restored_copy(inspect));
+    hx_inspect_close(inspect);
+    /* Else what was put away, or another copy of it, could come back unnoticed. */
+    assert_true(commits_of(restored->world) > restored->commits);
+}
+
+/* Its commits must not bring it up to its counter: it would be believed, and `since` run again. */
+static void a_copy_that_is_written_stays_one(void **state)
+{
+    struct restored restored;
+    struct hx_recover_report report;
+    restore(*state, &restored);
+    struct hx_store *store = world_open(restored.world, 0);
+    assert_is_copy(store, &restored);
+    write_much(&restored, store);
+    let_it_look_again(store, &restored.early.id);
+    assert_is_copy(store, &restored);
+    assert_is_copy(world_open(restored.world, 2), &restored);
+    recover_copy(&restored, &report);
+    world_close(restored.world, 0);
+    store = world_open(restored.world, 0);
+    assert_null(store->ops->refusal(store));
+    done(world_insert(store, &restored.since));
+}
+
+/* The first who asks for its row applies a dead process's spool, in a commit. */
+static void a_copy_that_takes_an_outcome_stays_one(void **state)
+{
+    struct restored restored;
+    struct hx_recover_report report;
+    restore(*state, &restored);
+    struct hx_store *store = world_open(restored.world, 0);
+    assert_state(store, &restored.early.id, HX_OP_SUCCEEDED);
+    assert_is_copy(store, &restored);
+    assert_is_copy(world_open(restored.world, 2), &restored);
+    recover_copy(&restored, &report);
+    assert_int_equal(report.rows_doubted, 0);
+    store = world_open(restored.world, 1);
+    assert_null(store->ops->refusal(store));
+}
+
+/* Who opens a copy does not settle: the ledger may yet be put back, and lack what was dropped. */
+static void spools_beside_a_copy_wait_for_recover(void **state)
+{
+    struct restored restored;
+    struct hx_recover_report report;
+    restore(*state, &restored);
+    world_open(restored.world, 0);
+    assert_is_copy(world_open(restored.world, 2), &restored);
+    recover_copy(&restored, &report);
+    assert_int_equal(report.spools_applied, 1);
+    assert_int_equal(report.rows_doubted, 0);
+    struct hx_store *store = world_open(restored.world, 1);
+    assert_null(store->ops->refusal(store));
+    assert_state(store, &restored.early.id, HX_OP_SUCCEEDED);
+    done(world_insert(store, &restored.since));
+}
+
+/* It says nothing then, also not that the copy is none. */
+static void a_counter_that_is_torn_ends_no_copy(void **state)
+{
+    struct restored restored;
+    char counter[160];
+    restore(*state, &restored);
+    struct hx_store *store = world_open(restored.world, 0);
+    assert_is_copy(store, &restored);
+    snprintf(counter, sizeof(counter), "%s-counter", restored.world->path);
+    assert_int_equal(truncate(counter, 20), 0);
+    let_it_look_again(store, &restored.early.id);
+    assert_is_copy(store, &restored);
+}
+
+static void recover_applies_spools(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    done(world_insert(store, &record));
+    spool_success(store, &record);
     world_kill(world, 0);
     struct findings findings = verify(world);
     assert_int_equal(findings.problems, 0);
@@ -651,6 +828,10 @@ int main(void)
         ON_WORLD(recover_leaves_damaged_rows_where_they_are),
         ON_WORLD(a_strange_row_is_handed_to_nobody),
         ON_WORLD(another_ledger_is_noticed),
+        ON_WORLD(a_copy_that_is_written_stays_one),
+        ON_WORLD(a_copy_that_takes_an_outcome_stays_one),
+        ON_WORLD(spools_beside_a_copy_wait_for_recover),
+        ON_WORLD(a_counter_that_is_torn_ends_no_copy),
         ON_WORLD(recover_applies_spools),
     };
     return cmocka_run_group_tests_name("store inspection", tests, NULL, NULL);

@@ -166,7 +166,8 @@ void hx_ledger_rollback(struct hx_ledger *ledger)
 }
 
 /* One more synced commit, in the commit itself; and the ledger's age, since the row is written
- * anyway. */
+ * anyway. In a restored copy the row is written too, so that there is something to sync, but the
+ * count stays: a copy that counts on would catch up with its counter, and be believed. */
 static int count_commit(struct hx_ledger *ledger)
 {
     sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_META_COUNT);
@@ -176,7 +177,8 @@ static int count_commit(struct hx_ledger *ledger)
     int rc = ledger->boots.number(ledger, &ledger->now.boot, &boot);
     if (rc < 0)
         return HX_TRACE(rc);
-    sqlite3_bind_int64(stmt, 1, (int64_t)ledger->meta.commits + 1);
+    int64_t step = ledger->is_restored_copy ? 0 : 1;
+    sqlite3_bind_int64(stmt, 1, (int64_t)ledger->meta.commits + step);
     sqlite3_bind_int64(stmt, 2, hx_ledger_age_ms(ledger));
     sqlite3_bind_int64(stmt, 3, ledger->now.wall.ms);
     sqlite3_bind_int64(stmt, 4, ledger->now.mono.ms);
@@ -209,8 +211,8 @@ static bool is_answer_lost(struct hx_ledger *ledger)
 int hx_ledger_commit(struct hx_ledger *ledger)
 {
     hx_assert(ledger->txn != HX_TXN_NONE);
-    bool is_counted = ledger->txn == HX_TXN_SYNCED;
-    if (is_counted && count_commit(ledger) < 0) {
+    bool is_synced = ledger->txn == HX_TXN_SYNCED;
+    if (is_synced && count_commit(ledger) < 0) {
         undo(ledger);
         return HX_COMMIT_NOT_DONE;
     }
@@ -237,7 +239,8 @@ int hx_ledger_commit(struct hx_ledger *ledger)
         (void)HX_RAISE(HX_E_STORE, "%s", ledger->illness);
         return HX_COMMIT_IN_DOUBT;
     }
-    if (is_counted)
+    /* The counter is all that tells a copy from its ledger: only recover ends what it says. */
+    if (is_synced && !ledger->is_restored_copy)
         hx_counter_write(&ledger->counter, &ledger->meta.instance, ledger->meta.commits + 1);
     HX_CRASH_POINT("commit-counted");
     end(ledger);

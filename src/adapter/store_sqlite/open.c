@@ -305,6 +305,5 @@ void hx_ledger_recheck_copy(struct hx_ledger *ledger)
     if (hx_ledger_begin(ledger, HX_TXN_READ) != 0)
         return;
     hx_ledger_rollback(ledger);
-    ledger->is_restored_copy = false;
-    compare_counter(ledger);
+    compare_counter(ledger); /* a counter that cannot be read now takes nothing back */
 }

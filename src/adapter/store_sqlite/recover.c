@@ -149,6 +149,17 @@ static int write_meta(struct hx_inspect *inspect, const struct hx_gap *gap)
     return HX_TRACE(rc);
 }
 
+/* The commit that ends the copy counts again. When it fails, or nobody knows, it stays one. */
+static int commit_as_ledger(struct hx_ledger *ledger)
+{
+    bool was_restored_copy = ledger->is_restored_copy;
+    ledger->is_restored_copy = false;
+    int rc = hx_ledger_commit(ledger);
+    if (rc != 0)
+        ledger->is_restored_copy = was_restored_copy;
+    return rc == 0 ? 0 : HX_E_STORE;
+}
+
 /* One commit: a copy whose rows are still believed is never one that calls are taken for. */
 static int take_into_use(struct hx_inspect *inspect, const struct hx_gap *gap,
                          struct hx_recover_report *report)
@@ -166,7 +177,7 @@ static int take_into_use(struct hx_inspect *inspect, const struct hx_gap *gap,
         hx_ledger_rollback(ledger);
     } else {
         HX_CRASH_POINT("recover-before-commit");
-        rc = hx_ledger_commit(ledger) == 0 ? 0 : HX_E_STORE;
+        rc = commit_as_ledger(ledger);
     }
     if (rc == 0)
         hx_aftermath_carry_out(ledger, &aftermath);

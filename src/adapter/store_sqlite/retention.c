@@ -272,6 +272,10 @@ static int sweep_stage(struct hx_sweep *sweep, struct hx_ledger *ledger,
 
 int hx_sweep_step(struct hx_sweep *sweep, struct hx_ledger *ledger, struct hx_aftermath *aftermath)
 {
+    /* The ledger may yet be put back in the place of its copy, and have younger rows whose outcomes
+     * lie in the same files beside both. */
+    if (ledger->is_restored_copy)
+        return 0;
     int rc = sweep_stage(sweep, ledger, aftermath);
     if (rc != 0)
         return HX_TRACE(rc);

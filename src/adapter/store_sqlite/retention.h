@@ -23,7 +23,7 @@ struct hx_sweep {
 enum { HX_SWEEP_MORE = 1 };
 
 /* Looks at a bounded number of rows. 0 at the end of a round, HX_SWEEP_MORE, or negative. Begin
- * with a zeroed one. */
+ * with a zeroed one. Nothing goes from a restored copy. */
 int hx_sweep_step(struct hx_sweep *sweep, struct hx_ledger *ledger,
                   struct hx_aftermath *aftermath) HX_MUST_CHECK;
 

@@ -440,7 +440,8 @@ int hx_store_sqlite_open(const struct hx_store_sqlite_options *options, struct h
         rc = hx_ledger_open(&store->ledger, options, &store->owner);
     if (rc == 0)
         rc = hx_outbox_begin(&store->ledger);
-    if (rc == 0)
+    /* An outcome whose row a restored copy lacks would be lost: recover settles, on an order. */
+    if (rc == 0 && !store->ledger.is_restored_copy)
         rc = hx_batch_settle_dead(&store->batcher, &spools_applied);
     if (rc == 0) {
         publish(store);
