@@ -55,15 +55,26 @@ static bool is_safe_to_resend(enum hx_mcp_method method, struct hx_span name)
     return false;
 }
 
+static bool says_no_key(const struct hx_session *session, const struct hx_mcp_call *call)
+{
+    const struct hx_peer_event *taken = session->taken;
+    return call->meta_key.state == HX_MCP_TEXT_ABSENT &&
+           call->param_key.state == HX_MCP_TEXT_ABSENT && (taken == NULL || taken->key_count == 0);
+}
+
 /* An equal call under an id that is still open is the transport's repeat of the first, since a
- * client never uses an id twice in a session. Intake looks for ids that were just answered. */
+ * client never uses an id twice in a session. Intake looks for ids that were just answered. A call
+ * with a key says itself which one it is. */
 static struct hx_request *find_transport_repeat(struct hx_session *session,
                                                 const struct hx_rpc_msg *msg, struct hx_tool *tool,
                                                 const struct hx_mcp_call *call)
 {
+    if (!says_no_key(session, call))
+        return NULL;
     for (struct hx_request *open = hx_request_find(session, &msg->id); open != NULL;
          open = hx_request_find_next(open)) {
         if (open->call != NULL && open->call->tool == tool &&
+            open->call->wanted.key_source == HX_KEY_NONE &&
             hx_span_eq(open->call->arguments, call->arguments))
             return open;
     }
@@ -80,8 +91,7 @@ static void take_transport_repeat(struct hx_session *session, struct hx_request 
     open->exchange = session->taking;
     session->taking = 0;
     hx_intake_name_stream(open->call);
-    if (open->batch == NULL)
-        hx_exchange_settle(session, before);
+    hx_exchange_settle(session, before);
 }
 
 static void take_call(struct hx_session *session, const struct hx_rpc_msg *msg, struct hx_buf *line,
@@ -121,6 +131,11 @@ static void take_call(struct hx_session *session, const struct hx_rpc_msg *msg, 
         return;
     }
     struct hx_request *open = find_transport_repeat(session, msg, tool, &call);
+    if (open != NULL && (open->batch != NULL || batch != NULL)) {
+        /* The answer stays in its array, so whoever waits elsewhere is told to ask again. */
+        hx_reply_running(hx_request_new(session, HX_REQUEST_PASS, msg, line, batch));
+        return;
+    }
     if (open != NULL) {
         take_transport_repeat(session, open);
         return;

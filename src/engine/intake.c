@@ -91,13 +91,13 @@ void hx_call_forget(struct hx_call *call)
 }
 
 /* A client never uses an id twice in a session, so an equal call under an id that was just answered
- * is the transport's repeat of that one. */
+ * is the transport's repeat of that one. With a key each says itself which one it is. */
 static void follow_transport_repeat(struct hx_call *call)
 {
     struct hx_gateway *gateway = call->gateway;
     struct hx_session *session = call->session;
     const struct hx_delivery_note *note = NULL;
-    if (!session->era->has_handshake)
+    if (!session->era->has_handshake || call->wanted.key_source != HX_KEY_NONE)
         return;
     /* The last equal one, of a client that numbers everything alike. */
     for (struct hx_map_node *node =
@@ -105,7 +105,8 @@ static void follow_transport_repeat(struct hx_call *call)
          node != NULL; node = hx_map_find_next(node)) {
         const struct hx_delivery_note *answered =
             hx_container_of(node, struct hx_delivery_note, by_id);
-        if (hx_digest_eq(&answered->cold_record.twin, &call->wanted.twin))
+        if (answered->cold_record.key_source == HX_KEY_NONE &&
+            hx_digest_eq(&answered->cold_record.twin, &call->wanted.twin))
             note = answered;
     }
     if (note == NULL)

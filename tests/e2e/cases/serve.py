@@ -547,9 +547,12 @@ def coding(t):
     t.equal(len(t.effects()), 1, "effects")
 
 
-def call_as_one(client, n):
+def call_as_one(client, n, key=None):
     """A call of a client that numbers everything 1."""
-    return client.request("tools/call", {"name": "charge", "arguments": {"n": n}}, request_id=1)
+    params = {"name": "charge", "arguments": {"n": n}}
+    if key is not None:
+        params["_meta"] = {"dev.hapax/idempotencyKey": key}
+    return client.request("tools/call", params, request_id=1)
 
 
 @serve("one_id_for_open_calls")
@@ -568,6 +571,26 @@ def one_id(t):
     t.equal(len({str(result["content"]) for result in results}), 3, f"receipts: {results}")
     t.equal(len(t.effects()), 3, "effects")
     t.equal(len(t.operations()), 3, "operations")
+
+
+@serve("one_id_and_two_keys")
+def one_id_two_keys(t):
+    """Equal calls under one id, each with its own key: two intents, while the first is open and when it
+    was answered. The same key again is the same call.
+    """
+    client = before_stub(t, RELEASED).client()
+    ask = lambda key: call_as_one(client, 1, KEY + key)
+    calls = [ask("31"), ask("32")]
+    t.wait_effects(2)
+    again = ask("31")
+    t.touch("release")
+    results = [call.result() for call in (*calls, again)]
+    t.equal(results[2]["content"], results[0]["content"], "the same key")
+    t.true(results[1]["content"] != results[0]["content"], f"another key: {results}")
+    late = ask("33").result()
+    t.true(late["content"] not in [one["content"] for one in results], f"a third intent: {late}")
+    t.equal(ask("33").result()["content"], late["content"], "its repeat")
+    t.equal(len(t.effects()), 3, "effects")
 
 
 @serve("one_id_for_calls_in_turn")
