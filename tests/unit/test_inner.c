@@ -159,6 +159,29 @@ static void a_server_may_go_while_its_handle_is_looked_for(void **state)
     talk_kit_fini(&talk);
 }
 
+/* A client that uses a request id twice means two calls when it says so by their keys. */
+static void a_key_says_which_call_is_meant(void **state)
+{
+    static const char *const keys[] = {"k-1", "k-2", "k-3"};
+    struct talk_kit talk;
+    struct talk_kit_options options = options_of("{\"tools\":{}}");
+    char line[256];
+    (void)state;
+    start(&talk, &options);
+    for (unsigned i = 0; i < 3; i++) {
+        snprintf(
+            line, sizeof line,
+            "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":\"pay\","
+            "\"arguments\":{},\"_meta\":{\"dev.hapax/idempotencyKey\":\"%s\"}}}",
+            keys[i]);
+        talk_kit_says(&talk, line);
+        assert_int_equal(talk.calls, i + 1);
+        if (i == 0)
+            talk_kit_answers(&talk, "\"result\":{\"content\":[]}"); /* the second is still open */
+    }
+    talk_kit_fini(&talk);
+}
+
 /* Whose attempt was lost while there was no session waits for a new one, and begins it himself when
  * nobody else does. */
 static void a_lost_attempt_that_may_be_sent_again_wants_a_server(void **state)
@@ -240,6 +263,7 @@ int main(void)
         cmocka_unit_test(it_is_asked_by_name_also_when_it_has_streams),
         cmocka_unit_test(what_is_approved_runs_at_its_own_server),
         cmocka_unit_test(a_server_may_go_while_its_handle_is_looked_for),
+        cmocka_unit_test(a_key_says_which_call_is_meant),
         cmocka_unit_test(a_lost_attempt_that_may_be_sent_again_wants_a_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
