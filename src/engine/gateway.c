@@ -388,6 +388,7 @@ static bool has_clients_waiting(const struct hx_gateway *gateway)
 bool hx_gateway_is_done(const struct hx_gateway *gateway)
 {
     return is_leaving(gateway) && gateway->store_open == 0 &&
+           hx_list_is_empty(gateway->ports.downstream_inbox) &&
            (gateway->must_leave || !has_unsaved(gateway)) && hx_list_is_empty(&gateway->lazy) &&
            !has_clients_waiting(gateway) && hx_publish_is_resting(gateway);
 }

@@ -193,7 +193,7 @@ int hx_rewrite_call(struct hx_rewrite *rewrite, struct hx_span message,
     return hx_rewrite_end(rewrite, &splice, rc, out);
 }
 
-/* Replaces params.`name`, which must be there. */
+/* Replaces params.`name`, which must be there, and once: of two, readers may take the other. */
 static int replace_param(struct hx_rewrite *rewrite, struct hx_span message, struct hx_span name,
                          struct hx_span json, struct hx_buf *out)
 {
@@ -203,7 +203,9 @@ static int replace_param(struct hx_rewrite *rewrite, struct hx_span message, str
         return rc;
     uint32_t params = hx_json_member(&rewrite->tape, 0, params_name);
     uint32_t value = hx_json_member(&rewrite->tape, params, name);
-    rc = value == HX_JSON_NONE ? HX_REWRITE_BAD_TEXT : hx_splice_replace(&splice, value, json);
+    bool is_one = value != HX_JSON_NONE &&
+                  (hx_json_at(&rewrite->tape, params)->flags & HX_JSON_HAS_DUPLICATES) == 0;
+    rc = is_one ? hx_splice_replace(&splice, value, json) : HX_REWRITE_BAD_TEXT;
     return hx_rewrite_end(rewrite, &splice, rc, out);
 }
 

@@ -183,6 +183,12 @@ static void progress_and_cancel(void **state)
     assert_int_equal(
         hx_rewrite_cancelled(&rewrite, HX_SPAN_LIT("{\"params\":{}}"), HX_SPAN_LIT("1"), &out),
         HX_REWRITE_BAD_TEXT);
+    /* On a connection that is shared the second may be the request of somebody else. */
+    assert_int_equal(hx_rewrite_cancelled(
+                         &rewrite,
+                         HX_SPAN_LIT("{\"params\":{\"requestId\":\"a\",\"request\\u0049d\":7}}"),
+                         HX_SPAN_LIT("1"), &out),
+                     HX_REWRITE_BAD_TEXT);
 }
 
 #define INIT(capabilities)                                                                         \

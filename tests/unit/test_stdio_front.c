@@ -228,6 +228,55 @@ static void test_what_was_not_read_is_taken_back(void **state)
     for_each_way(nothing_was_read);
 }
 
+static void nothing_was_read_when_it_is_closed(enum way way)
+{
+    struct fixture fixture;
+
+    fixture_init(&fixture, way);
+    answer(&fixture, 100, 1);
+    expect_tag(&fixture, HX_PEER_WRITTEN, 1);
+    fixture.down->ops->close(fixture.down);
+    expect_tag(&fixture, HX_PEER_TAKEN_BACK, 1);
+    fixture_fini(&fixture);
+}
+
+/* Its reader lives, and may throw the pipe away without having read it. */
+static void test_what_is_unread_when_it_is_closed_is_taken_back(void **state)
+{
+    (void)state;
+    for_each_way(nothing_was_read_when_it_is_closed);
+}
+
+static void a_silent_client_is_waited_for(enum way way)
+{
+    struct fixture fixture;
+
+    fixture_init(&fixture, way);
+    answer(&fixture, 100, 1);
+    if (way == ONE_SOCKET)
+        assert_int_equal(shutdown(fixture.to_us, SHUT_WR), 0);
+    else
+        close_fd(&fixture.to_us);
+    hx_peer_event_free(process_kit_take(&fixture.kit, HX_PEER_END_OF_INPUT));
+    assert_true(fixture.down->ops->queued_bytes(fixture.down) > 0);
+    client_reads(&fixture, 101);
+    while (fixture.down->ops->queued_bytes(fixture.down) > 0)
+        assert_true(hx_loop_run_once(fixture.kit.loop, 10) >= 0);
+    expect_none(&fixture, HX_PEER_TAKEN_BACK);
+    answer(&fixture, 100, 2);
+    assert_true(fixture.down->ops->queued_bytes(fixture.down) > 0);
+    expect_tag(&fixture, HX_PEER_TAKEN_BACK, 2);
+    assert_int_equal(fixture.down->ops->queued_bytes(fixture.down), 0);
+    fixture_fini(&fixture);
+}
+
+/* Who has said everything may still read, or may not: he is given a second, and then it is told. */
+static void test_a_silent_client_is_waited_for(void **state)
+{
+    (void)state;
+    for_each_way(a_silent_client_is_waited_for);
+}
+
 static void test_half_a_message_read_is_not_read(void **state)
 {
     struct fixture fixture;
@@ -443,6 +492,8 @@ int main(void)
         cmocka_unit_test(test_a_reader_that_leaves_is_noticed_with_nothing_to_write),
         cmocka_unit_test(test_what_was_read_is_not_taken_back),
         cmocka_unit_test(test_what_was_not_read_is_taken_back),
+        cmocka_unit_test(test_what_is_unread_when_it_is_closed_is_taken_back),
+        cmocka_unit_test(test_a_silent_client_is_waited_for),
         cmocka_unit_test(test_half_a_message_read_is_not_read),
         cmocka_unit_test(test_only_the_late_answer_is_taken_back),
         cmocka_unit_test(test_a_reader_that_leaves_midway_cuts_the_message),

@@ -98,6 +98,15 @@ static bool was_reset(const struct hx_receipts *receipts, int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == ECONNRESET;
 }
 
+static void take_back_all(struct hx_receipts *receipts, void (*taken_back)(void *arg, uint64_t tag),
+                          void *arg)
+{
+    while (!hx_list_is_empty(&receipts->unread)) {
+        taken_back(arg, receipt_of(hx_list_first(&receipts->unread))->tag);
+        drop_first(receipts);
+    }
+}
+
 void hx_receipts_settle(struct hx_receipts *receipts, int fd, uint64_t written,
                         void (*taken_back)(void *arg, uint64_t tag), void *arg)
 {
@@ -105,8 +114,12 @@ void hx_receipts_settle(struct hx_receipts *receipts, int fd, uint64_t written,
         hx_receipts_look(receipts, fd, written);
     else if (receipts->kind == HX_FD_SOCKET && !was_reset(receipts, fd))
         forget_up_to(receipts, written);
-    while (!hx_list_is_empty(&receipts->unread)) {
-        taken_back(arg, receipt_of(hx_list_first(&receipts->unread))->tag);
-        drop_first(receipts);
-    }
+    take_back_all(receipts, taken_back, arg);
+}
+
+void hx_receipts_give_up(struct hx_receipts *receipts, int fd, uint64_t written,
+                         void (*taken_back)(void *arg, uint64_t tag), void *arg)
+{
+    hx_receipts_look(receipts, fd, written);
+    take_back_all(receipts, taken_back, arg);
 }

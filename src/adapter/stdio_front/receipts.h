@@ -31,5 +31,8 @@ void hx_receipts_look(struct hx_receipts *receipts, int fd, uint64_t written);
 /* The reader is gone: calls `taken_back` for each message that it did not read, oldest first. */
 void hx_receipts_settle(struct hx_receipts *receipts, int fd, uint64_t written,
                         void (*taken_back)(void *arg, uint64_t tag), void *arg);
+/* We let go of it, while its reader may live: the same for each that he has not certainly read. */
+void hx_receipts_give_up(struct hx_receipts *receipts, int fd, uint64_t written,
+                         void (*taken_back)(void *arg, uint64_t tag), void *arg);
 
 #endif

@@ -23,7 +23,8 @@
 enum {
     READ_BYTES = 1 << 16, /* one client's share of a turn */
     LOOK_FIRST_MS = 1,
-    LOOK_MAX_MS = 1024
+    LOOK_MAX_MS = 1024,
+    PATIENCE_MS = 1000 /* with a client that says no more, until it has read what it was told */
 };
 
 struct front {
@@ -35,8 +36,9 @@ struct front {
     struct hx_loop_fd *in_watch;
     struct hx_loop_fd *out_watch;
     struct hx_loop_fd *life_watch;
-    struct hx_loop_timer *look_timer; /* sockets: when to look again whether all was read */
+    struct hx_loop_timer *look_timer; /* when to look again whether all was read */
     int64_t look_ms;
+    int64_t patience_ms; /* what is left of it */
     struct hx_lines lines;
     struct hx_hasher *hasher;
     struct hx_outgoing outgoing;
@@ -127,6 +129,19 @@ static void in_close(struct front *front)
     fd_close(&front->in_fd);
 }
 
+/* A socket has to be asked again and again. So has a pipe before we leave: its reader is alive, and
+ * nothing tells that it has read the rest. */
+static void look_soon(struct front *front)
+{
+    bool must_ask = front->receipts.kind == HX_FD_SOCKET || front->in_fd < 0;
+
+    if (!must_ask || front->out_fd < 0 || hx_receipts_is_empty(&front->receipts))
+        return;
+    front->look_ms = LOOK_FIRST_MS;
+    front->patience_ms = PATIENCE_MS;
+    hx_loop_timer_set(front->look_timer, front->look_ms);
+}
+
 static void in_ready(void *arg, unsigned events)
 {
     struct front *front = arg;
@@ -150,6 +165,7 @@ static void in_ready(void *arg, unsigned events)
         front->receipts.was_reset = true;
     lines_end(front);
     in_close(front);
+    look_soon(front);
     append(front, HX_PEER_END_OF_INPUT, 0);
 }
 
@@ -221,10 +237,7 @@ static void write_some(struct front *front)
     if (front->outgoing.written_bytes == before)
         return;
     hx_receipts_look(&front->receipts, front->out_fd, front->outgoing.written_bytes);
-    if (front->receipts.kind == HX_FD_SOCKET && !hx_receipts_is_empty(&front->receipts)) {
-        front->look_ms = LOOK_FIRST_MS;
-        hx_loop_timer_set(front->look_timer, front->look_ms);
-    }
+    look_soon(front);
 }
 
 static void look_due(void *arg)
@@ -234,6 +247,12 @@ static void look_due(void *arg)
     hx_receipts_look(&front->receipts, front->out_fd, front->outgoing.written_bytes);
     if (hx_receipts_is_empty(&front->receipts))
         return;
+    front->patience_ms -= front->look_ms;
+    if (front->in_fd < 0 && front->patience_ms <= 0) {
+        hx_receipts_give_up(&front->receipts, front->out_fd, front->outgoing.written_bytes,
+                            message_taken_back, front);
+        return;
+    }
     if (front->look_ms < LOOK_MAX_MS)
         front->look_ms *= 2;
     hx_loop_timer_set(front->look_timer, front->look_ms);
@@ -286,7 +305,12 @@ static void send_line(struct hx_downstream *downstream, struct hx_buf *line,
 
 static uint64_t queued_bytes(struct hx_downstream *downstream)
 {
-    return front_of(downstream)->outgoing.queued_bytes;
+    const struct front *front = front_of(downstream);
+    /* Who says no more is still waited for, or nobody would learn that he did not read the rest. */
+    bool is_awaited =
+        front->in_fd < 0 && front->out_fd >= 0 && !hx_receipts_is_empty(&front->receipts);
+
+    return front->outgoing.queued_bytes + (is_awaited ? 1 : 0);
 }
 
 static bool is_reader_alive(struct hx_downstream *downstream, uint64_t exchange)
@@ -315,10 +339,14 @@ static void close_both(struct hx_downstream *downstream)
     if (front->out_fd < 0)
         return;
     /* The last moment at which the kernel can tell what a dead reader left. */
-    if (!is_open_at_far_end(front->out_fd))
+    if (!is_open_at_far_end(front->out_fd)) {
         reader_gone(front);
-    else
-        out_close(front);
+        return;
+    }
+    hx_outgoing_abandon(&front->outgoing);
+    hx_receipts_give_up(&front->receipts, front->out_fd, front->outgoing.written_bytes,
+                        message_taken_back, front);
+    out_close(front);
 }
 
 static const struct hx_downstream_ops front_ops = {
