@@ -241,7 +241,9 @@ static void on_found(void *context, uint64_t ticket, enum hx_store_result result
     bool is_his = found != NULL && hx_span_eq(found->tenant, event->caller.tenant) &&
                   hx_span_eq(found->principal, event->caller.principal) &&
                   hx_span_eq(found->endpoint, endpoint_name(serve, event->endpoint));
-    if (result == HX_STORE_NOT_DONE) {
+    if (serve->is_draining) { /* what waited for it is as new as what comes now */
+        hx_http_front_refuse(serve->front, ticket, "The server is shutting down; try again");
+    } else if (result == HX_STORE_NOT_DONE) {
         hx_http_front_refuse(serve->front, ticket,
                              "The ledger cannot be read, so it is not known whether this session "
                              "exists. Try again later.");

@@ -371,6 +371,14 @@ static void input_over(struct hx_session *session)
                  hx_mono_after(gateway->now.mono, gateway->options.orphan_timeout_ms));
 }
 
+/* Of a session that began when we had begun to end. Its sender must not wait for an answer. */
+static void leave_unread(struct hx_session *session, uint64_t exchange)
+{
+    struct hx_downstream *client = session->options.downstream;
+    if (exchange != 0 && !session->is_gone)
+        client->ops->settle(client, exchange, HX_SETTLING_UNREAD);
+}
+
 void hx_client_event(struct hx_session *session, struct hx_peer_event *event)
 {
     hx_check(session, HX_SESSION_MAGIC);
@@ -378,9 +386,13 @@ void hx_client_event(struct hx_session *session, struct hx_peer_event *event)
     switch (event->type) {
     case HX_PEER_MESSAGE:
         hx_session_touch(session);
+        if (session->gateway->is_draining) {
+            leave_unread(session, event->exchange);
+            return;
+        }
         session->taking = event->exchange;
         session->taken = event;
-        if (!session->is_gone && !session->gateway->is_draining)
+        if (!session->is_gone)
             take_message(session, &event->line, NULL);
         session->taken = NULL;
         settle_rest(session);

@@ -142,11 +142,19 @@ static void down_close(struct hx_downstream *downstream)
     (void)downstream;
 }
 
+static void down_settle(struct hx_downstream *downstream, uint64_t exchange,
+                        enum hx_settling settling)
+{
+    (void)exchange;
+    hx_container_of(downstream, struct talk_kit, downstream)->settled[settling]++;
+}
+
 static const struct hx_downstream_ops down_ops = {.send = down_send,
                                                   .queued_bytes = down_queued,
                                                   .is_reader_alive = down_alive,
                                                   .hold = down_hold,
-                                                  .close = down_close};
+                                                  .close = down_close,
+                                                  .settle = down_settle};
 
 /* ---- both ---- */
 

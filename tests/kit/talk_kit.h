@@ -45,7 +45,8 @@ struct talk_kit {
     /* The last request to the server, and what it went under; empty once it is answered. */
     char asked[TALK_KIT_TEXT_MAX];
     uint64_t tag;
-    char told[TALK_KIT_TEXT_MAX]; /* the last line to the client */
+    char told[TALK_KIT_TEXT_MAX];             /* the last line to the client */
+    unsigned settled[HX_SETTLING_UNREAD + 1]; /* exchanges that got no line */
 };
 
 void talk_kit_init(struct talk_kit *talk, const struct talk_kit_options *options);

@@ -326,6 +326,29 @@ static void a_cancel_is_not_lost(void **state)
     }
 }
 
+/* A request that comes in a session that was found too late is not "taken": nobody reads it. */
+static void what_comes_in_a_drain_is_unread(void **state)
+{
+    struct talk_kit talk;
+    (void)state;
+    start(&talk);
+    hx_gateway_drain(talk.engine.gateway);
+    const struct hx_session_options session = {.server = talk.server,
+                                               .downstream = &talk.downstream,
+                                               .tenant = HX_SPAN_LIT("local"),
+                                               .principal = HX_SPAN_LIT("1000")};
+    assert_non_null(hx_session_new(talk.engine.gateway, &session));
+    call(&talk, 3, "{}");
+    hx_container_of(hx_list_first(&talk.downstream_inbox), struct hx_peer_event, node)->exchange =
+        9;
+    memset(talk.settled, 0, sizeof talk.settled);
+    engine_kit_turn(&talk.engine);
+    assert_int_equal(talk.settled[HX_SETTLING_UNREAD], 1);
+    assert_int_equal(talk.settled[HX_SETTLING_TAKEN], 0);
+    assert_int_equal(talk.calls, 0);
+    talk_kit_fini(&talk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +358,7 @@ int main(void)
         cmocka_unit_test(an_array_that_cannot_be_written_names_each),
         cmocka_unit_test(what_is_too_long_is_of_its_exchange),
         cmocka_unit_test(what_is_refused_unread_is_refused_in_our_word),
+        cmocka_unit_test(what_comes_in_a_drain_is_unread),
         cmocka_unit_test(what_cannot_be_passed_back_is_told_in_our_word),
         cmocka_unit_test(a_cancel_is_not_lost),
     };

@@ -117,7 +117,8 @@ bool hx_http_front_turn(struct hx_http_front *front);
  * when it is here by now, by another ticket. */
 struct hx_downstream *hx_http_front_adopt(struct hx_http_front *front, uint64_t ticket,
                                           struct hx_span revision);
-/* There is none: 404. `reason` NULL, or a sentence for 503: the ledger could not be asked. */
+/* There is none: 404. `reason` NULL, or a sentence for 503: the ledger could not be asked, or
+ * nothing new is begun any more. */
 void hx_http_front_refuse(struct hx_http_front *front, uint64_t ticket, const char *reason);
 /* The engine is done with it. Its streams end; `is_over`: its id is worth nothing any more (else a
  * later request asks for it again). */

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import signal
+import socket
+import sqlite3
 import sys
 import time
 
@@ -445,6 +447,40 @@ def drains(t):
     t.touch("release")
     t.true("receipt" in str(first.result()), "the answer in flight")
     t.equal(running.process.wait(20), 0, "exit status")
+
+
+def listens(running):
+    try:
+        socket.create_connection(("127.0.0.1", running.port), 5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@serve("what_waits_for_its_session_in_a_drain_is_refused")
+def drains_asked(t):
+    """It is as new as what comes in the drain: a 202 would leave its caller waiting for ever."""
+    running = before_stub(t, QUICK)
+    kept, other = running.client(), running.client()
+    running.term()
+    running.start()
+    other.call("look").result()
+    holder = sqlite3.connect(t.database(), isolation_level=None)
+    try:
+        holder.execute("BEGIN IMMEDIATE")
+        first = other.call(args={"n": 1})
+        asked = kept.call(args={"n": 2})
+        t.equal(get(running, "/healthz")[0], 200, "what is asked later, so that it was taken in")
+        running.process.terminate()
+        t.wait(lambda: not listens(running), "the drain")
+    finally:
+        holder.rollback()
+        holder.close()
+    t.equal(asked.head(), 503, "a call whose session was looked for")
+    t.equal(asked.error()["data"]["code"], "LEDGER_UNAVAILABLE", "its answer")
+    t.true("receipt" in str(first.result()), "the answer in flight")
+    t.equal(running.process.wait(20), 0, "exit status")
+    t.equal(len(t.effects("charge")), 1, "effects")
 
 
 @serve("operators_paths")
