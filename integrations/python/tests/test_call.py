@@ -2,11 +2,14 @@
 """What is asked again, what is not, and what the caller is told; with answers made up here."""
 
 import unittest
+import warnings
 
+from langchain_mcp_adapters.interceptors import MCPToolCallRequest
 from mcp.shared.exceptions import McpError
 from mcp.types import CallToolResult, ErrorData, TextContent
 
 from hapax_mcp import HapaxRefused, HapaxUnavailable, call_once
+from hapax_mcp.langchain import HapaxInterceptor, UnstableKeyWarning, step
 
 DONE = {
     "id": "1",
@@ -98,6 +101,31 @@ class CallTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(len(session.sent), 1)
         session = Session(late, result("paid", replayed=True))
         self.assertEqual(text(await call_once(session, "k1", "charge", is_hapax=True)), "paid")
+
+    async def test_what_went_out_without_its_key_is_sent_once(self):
+        late = McpError(ErrorData(code=408, message="Timed out"))
+        busy = result("wait", True, code="BUSY", retry_after_ms=1)
+        unknown = result("wait", True, code="OUTCOME_UNKNOWN", retry_after_ms=1)
+        down = error("UPSTREAM_UNAVAILABLE", 1502)
+        told = {"unknown": (late, unknown), "running": (busy,), None: (down,)}
+        for status, answers in told.items():
+            for answer in answers:
+                keys, session = HapaxInterceptor(), Session(result("paid", id="1"), answer)
+
+                async def handler(request, session=session):  # no KeyedSession
+                    return await session.call_tool(request.name, request.args)
+
+                request = MCPToolCallRequest(name="charge", args={"a": 1}, server_name="pay")
+                with warnings.catch_warnings(), step("flow"):
+                    warnings.simplefilter("ignore", UnstableKeyWarning)
+                    await keys(request, handler)  # shows that it is Hapax
+                    if status is None:
+                        with self.assertRaises(HapaxUnavailable):
+                            await keys(request, handler)
+                    else:
+                        got = text(await keys(request, handler))
+                        self.assertTrue(got.startswith(f"Status: {status}."), got)
+                self.assertEqual(len(session.sent), 2)
 
     async def test_other_errors_pass(self):
         closed = McpError(ErrorData(code=-32000, message="Connection closed"))

@@ -28,6 +28,7 @@ from hapax_mcp.langchain import HapaxInterceptor, UnstableKeyWarning, call_id, l
 from ways import Way
 
 QUICK = RetryPolicy(initial_interval=0.01, jitter=False)
+LATE = timedelta(seconds=2)
 
 
 class State(TypedDict):
@@ -406,6 +407,28 @@ class LangGraphTest(unittest.IsolatedAsyncioTestCase):
             await graph(node).ainvoke({"n": 0})
         self.assertTrue(node.runs[0][0]["text"].startswith("Status: unknown."), node.runs)
         self.assertEqual(way.effects(), 1)
+
+    async def test_a_late_call_that_went_out_without_its_key_is_not_sent_twice(self):
+        way, sent = self.way(transport="http"), []
+
+        async def counted(request, handler):
+            sent.append(request.args)
+            return await handler(request)
+
+        # No argument, and sessions that the adapters make: nothing carries the key.
+        impatient = {**way.connection, "session_kwargs": {"read_timeout_seconds": LATE}}
+        client = MultiServerMCPClient(
+            {"pay": impatient}, tool_interceptors=[HapaxInterceptor(), counted]
+        )
+        charge = named(await client.get_tools())
+        with self.assertWarns(UnstableKeyWarning):
+            await graph(failing(lambda: charge.ainvoke({"amount": 5}), 0)).ainvoke({"n": 0})
+        node = failing(lambda: charge.ainvoke({"amount": 6, "sleep_ms": 60000}), 0)
+        with self.assertWarns(UnstableKeyWarning):
+            await graph(node).ainvoke({"n": 0})
+        self.assertTrue(node.runs[0][0]["text"].startswith("Status: unknown."), node.runs)
+        self.assertEqual([one["amount"] for one in sent], [5, 6])
+        self.assertEqual(way.effects(), 2)
 
     async def test_an_argument_that_was_not_prepared_sends_nothing(self):
         way = self.way("--inject-key", "/idempotency_key")

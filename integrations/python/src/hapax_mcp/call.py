@@ -44,19 +44,20 @@ async def settle(
     *,
     wait_seconds: float,
     is_hapax: bool = False,
+    is_keyed: Callable[[], bool] = lambda: True,
     on_answer: OnAnswer | None = None,
 ) -> Settled:
     """Sends until the outcome is known or `wait_seconds` are over. Every send is the same bytes.
 
     Only a peer that is known to keep the key's promise is asked again: a bare server that is sent
     the call twice acts twice. `is_hapax` says that it was known before; an answer of its own shows
-    it too.
+    it too. `is_keyed` is asked after a send: to Hapax, a call without its key is a new one.
     """
     deadline = anyio.current_time() + wait_seconds
 
     async def may_repeat(seconds: float) -> bool:
         left = deadline - anyio.current_time()
-        if left <= 0:
+        if left <= 0 or not is_keyed():
             return False
         await anyio.sleep(min(seconds, left))
         return True

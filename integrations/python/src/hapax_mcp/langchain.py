@@ -166,6 +166,9 @@ class HapaxInterceptor:
             arguments = {**arguments, self._argument: key}
         keyed = request.override(args=arguments)
 
+        def is_keyed() -> bool:
+            return self._argument is not None or letter.is_taken
+
         async def send() -> CallToolResult:
             token = _letter.set(letter if self._argument is None else None)
             try:
@@ -182,13 +185,14 @@ class HapaxInterceptor:
                 request.name,
                 wait_seconds=self._wait_seconds,
                 is_hapax=request.server_name in self._hapax_servers,
+                is_keyed=is_keyed,
                 on_answer=self._on_answer,
             )
         except _Foreign as foreign:
             return foreign.result, False
         if settled.is_hapax:
             self._hapax_servers.add(request.server_name)
-        if self._argument is None and not letter.is_taken:
+        if not is_keyed():
             warnings.warn(
                 f"{request.name} was called without its key: the session is no KeyedSession. Use "
                 "load_tools(), or an interceptor with an `argument`.",
