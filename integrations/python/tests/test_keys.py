@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Keys: the shared vectors, and what the order and the number of calls do to them."""
 
+import asyncio
+import contextlib
 import json
 import os
 import re
@@ -113,7 +115,7 @@ class KeyTest(unittest.TestCase):
         self.assertNotEqual(self.call(keys, place(2, task="later"), {"amount": 2}, "c3"), key)
         self.assertNotEqual(self.call(keys, place(3, thread="other"), args, "c2"), key)
         keys.note(place(1), "pay", "charge", args, key, is_open=False)
-        self.assertNotEqual(self.call(keys, place(2, task="later"), args, "c2"), key)
+        self.assertNotEqual(self.call(keys, place(2, task="later"), args, "c4"), key)
 
     def test_two_open_equal_calls_keep_their_own_keys(self):
         keys = Keys()
@@ -121,6 +123,66 @@ class KeyTest(unittest.TestCase):
         for key in first:
             keys.note(place(1), "pay", "charge", {}, key, is_open=True)
         self.assertEqual([self.call(keys, place(2)) for _ in range(2)], first)
+
+    def open_calls(self, keys, *ids):
+        """The keys of equal calls that leave together, and whose outcomes are not known."""
+        held = [self.call(keys, place(1), {}, i) for i in ids]
+        for key in held:
+            keys.note(place(1), "pay", "charge", {}, key, is_open=True)
+        return held
+
+    def test_an_open_key_is_given_to_one_call_at_a_time(self):
+        keys, where = Keys(), place(2, task="later")
+        one, two = self.open_calls(keys, "c1", "c2")
+        with contextlib.ExitStack() as together:
+            got = [
+                together.enter_context(keys.call(where, "pay", "charge", {}, i))
+                for i in ("c3", "c4", "c5")
+            ]
+            self.assertEqual(got[:2], [one, two])
+            self.assertEqual(got[2], self.call(Keys(), where, {}, "c5"), "a third one is new")
+            for key in got:
+                keys.note(where, "pay", "charge", {}, key, is_open=False)
+        own = self.call(Keys(), where, {}, "c6")
+        self.assertEqual(self.call(keys, where, {}, "c6"), own, "a settled key was kept")
+
+    def test_a_call_that_fails_before_its_outcome_is_noted_gives_the_key_back(self):
+        for error in (ValueError, asyncio.CancelledError):
+            keys, where = Keys(), place(2, task="later")
+            (one,) = self.open_calls(keys, "c1")
+            with self.assertRaises(error), keys.call(where, "pay", "charge", {}, "c3") as key:
+                self.assertEqual(key, one)
+                raise error
+            self.assertEqual(self.call(keys, where, {}, "c4"), one)
+
+    def test_a_call_run_again_keeps_the_key_that_it_was_sent_under(self):
+        keys, where = Keys(), place(2, task="later")
+        one, two = self.open_calls(keys, "c1", "c2")
+        with (
+            keys.call(where, "pay", "charge", {}, "c3") as third,
+            keys.call(where, "pay", "charge", {}, "c4") as fourth,
+        ):
+            self.assertEqual([third, fourth], [one, two])
+            keys.note(where, "pay", "charge", {}, one, is_open=False)
+        # Were it given the one that is still open, the other one would have none, and act.
+        again = [self.call(keys, place(3, task="later"), {}, i) for i in ("c3", "c4")]
+        self.assertEqual(again, [one, two])
+        # The call that has its result keeps that, too.
+        self.assertEqual(self.call(keys, place(3), {}, "c1"), one)
+
+    def test_a_call_that_follows_an_open_one_of_its_node_is_its_own_when_that_is_settled(self):
+        keys = Keys()
+
+        def one_of(run, *, is_open):
+            key = self.call(keys, place(run))
+            keys.note(place(run), "pay", "charge", {}, key, is_open=is_open)
+            return key
+
+        first = [one_of(1, is_open=True) for _ in range(2)]
+        self.assertEqual(first[0], first[1])
+        again = [one_of(2, is_open=False) for _ in range(2)]
+        self.assertEqual(again[0], first[0])
+        self.assertNotEqual(again[1], first[0])
 
     def test_a_step_of_another_framework(self):
         def run():

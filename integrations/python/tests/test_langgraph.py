@@ -387,6 +387,27 @@ class LangGraphTest(unittest.IsolatedAsyncioTestCase):
             self.assertTrue(second.startswith("charged, receipt"), second)
         self.assertEqual(way.effects(), 1)
 
+    async def test_two_equal_calls_that_are_open_are_asked_for_each(self):
+        way = self.way("--approval", "always")
+        async with way.session() as session:
+            seen = []
+            keys = HapaxInterceptor(on_answer=seen.append)
+            tools = await load_tools(session, server_name="pay", interceptor=keys)
+            app, charge = self.tool_node_app(tools), {"amount": 5}
+            await app.ainvoke(ask(("c1", charge), ("c2", charge)), thread("a"))
+            waiting = {one.id for one in seen}
+            self.assertEqual(len(waiting), 2)
+            for one in waiting:
+                await way.ops("approve", one)
+            answer = await app.ainvoke(ask(("c3", charge), ("c4", charge)), thread("a"))
+            receipts = {m.content[0]["text"] for m in answer["messages"][-2:]}
+            self.assertTrue(all(one.startswith("charged, receipt") for one in receipts), receipts)
+            self.assertEqual(len(receipts), 2)
+            # Both are settled; the same words are a new wish, which nobody has approved.
+            fifth = said(await app.ainvoke(ask(("c5", charge)), thread("a")))
+            self.assertTrue(fifth.startswith("Status: waiting for a person's approval."), fifth)
+        self.assertEqual(way.effects(), 2)
+
     async def test_other_arguments_on_the_second_run_are_refused_and_not_retried(self):
         way = self.way()
         async with way.session() as session:

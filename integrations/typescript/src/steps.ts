@@ -19,6 +19,7 @@ import { stepKey } from "./keys.js";
 // far above what one process has in flight.
 const RUNS_MAX = 65_536;
 const OPEN_MAX = 65_536;
+const GIVEN_MAX = 65_536;
 
 /** A run of a step. `ids` stay the same when the step is run again, `run` does not. */
 export interface Place {
@@ -124,17 +125,20 @@ function touch<V>(map: Map<string, V>, key: string, value: V, max: number): V {
 export class Keys {
   readonly #runs = new Map<string, Run>();
   readonly #open = new Map<string, string[]>();
+  // By the key of the call's own place: the key that it was given, and its task.
+  readonly #given = new Map<string, { key: string; task: string }>();
+  readonly #taken = new Map<string, number>(); // by calls that have not ended
 
   /** Runs `body` with the key of the call. */
   async call<T>(call: Call, body: (key: string) => Promise<T>): Promise<T> {
     const { place, server, tool } = call;
     const name = names.getStore();
     if (name !== undefined)
-      return body(this.#orOpen(call, stepKey(...place.root, server, tool, "named", name)));
-    if (call.toolCallId)
-      return body(
-        this.#orOpen(call, stepKey(...place.ids, server, tool, "tool_call", call.toolCallId)),
-      );
+      return this.#giveTo(call, stepKey(...place.root, server, tool, "named", name), body);
+    if (call.toolCallId) {
+      const key = stepKey(...place.ids, server, tool, "tool_call", call.toolCallId);
+      return this.#giveTo(call, key, body);
+    }
     const run = this.#runs.get(place.run) ?? { ordinals: new Map(), inFlight: new Set() };
     touch(this.#runs, place.run, run, RUNS_MAX);
     const mine = { kind: JSON.stringify([server, tool]), equal: signature(call) };
@@ -150,7 +154,7 @@ export class Keys {
     run.inFlight.add(mine);
     try {
       const key = stepKey(...place.ids, server, tool, "ordinal", String(ordinal));
-      return await body(this.#orOpen(call, key));
+      return await this.#giveTo(call, key, body);
     } finally {
       run.inFlight.delete(mine);
     }
@@ -170,9 +174,29 @@ export class Keys {
     else this.#open.delete(slot);
   }
 
-  #orOpen(call: Call, key: string): string {
-    if (call.place.thread === undefined) return key;
-    const keys = this.#open.get(JSON.stringify([call.place.thread, signature(call)]));
-    return keys === undefined || keys.includes(key) ? key : keys[0];
+  /**
+   * The key that a call is sent under: the one it had before, else one that is open and that no
+   * other call has, else its own. Each open key is one intent, so two calls that leave together get
+   * two; and a call that is run again takes none that belongs to another one.
+   */
+  async #giveTo<T>(call: Call, own: string, body: (key: string) => Promise<T>): Promise<T> {
+    if (call.place.thread === undefined) return body(own);
+    const keys = this.#open.get(JSON.stringify([call.place.thread, signature(call)])) ?? [];
+    const free = () => keys.find((other) => !this.#taken.has(other));
+    const before = this.#given.get(own)?.key;
+    const key = before ?? (keys.includes(own) ? own : (free() ?? own));
+    const task = JSON.stringify(call.place.ids);
+    // Not what an earlier call of this task left open: when that is run again and has its result, a
+    // call that still follows it is one of its own.
+    if (key === own || this.#given.get(key)?.task !== task)
+      touch(this.#given, own, { key, task }, GIVEN_MAX);
+    this.#taken.set(key, (this.#taken.get(key) ?? 0) + 1);
+    try {
+      return await body(key);
+    } finally {
+      const left = this.#taken.get(key)! - 1;
+      if (left > 0) this.#taken.set(key, left);
+      else this.#taken.delete(key);
+    }
   }
 }

@@ -88,7 +88,7 @@ test("an equal call under a new id asks for what is open", async () => {
   assert.notEqual(await keyOf(keys, later("t", { b: 2 }, "c3")), key);
   assert.notEqual(await keyOf(keys, later("other", equal, "c2")), key);
   keys.note(first, key, false);
-  assert.notEqual(await keyOf(keys, later("t", equal, "c2")), key);
+  assert.notEqual(await keyOf(keys, later("t", equal, "c4")), key);
 });
 
 test("two open equal calls keep their own keys", async () => {
@@ -97,6 +97,82 @@ test("two open equal calls keep their own keys", async () => {
   for (const key of first) keys.note(call(place(1)), key, true);
   const again = [await keyOf(keys, call(place(2))), await keyOf(keys, call(place(2)))];
   assert.deepEqual(again, first);
+});
+
+// The keys of equal calls that leave together, and whose outcomes are not known.
+async function openCalls(keys, ...ids) {
+  const held = [];
+  for (const id of ids) held.push(await keyOf(keys, call(place(1), {}, id)));
+  for (const key of held) keys.note(call(place(1)), key, true);
+  return held;
+}
+const later = (id, run = 2) => call(place(run, "t", "later"), {}, id);
+
+test("an open key is given to one call at a time", async () => {
+  const keys = new Keys();
+  const [one, two] = await openCalls(keys, "c1", "c2");
+  await keys.call(later("c3"), (third) =>
+    keys.call(later("c4"), (fourth) =>
+      keys.call(later("c5"), async (fifth) => {
+        assert.deepEqual([third, fourth], [one, two]);
+        assert.equal(fifth, await keyOf(new Keys(), later("c5")), "a third one is new");
+        for (const key of [third, fourth, fifth]) keys.note(later(), key, false);
+      }),
+    ),
+  );
+  const own = await keyOf(new Keys(), later("c6"));
+  assert.equal(await keyOf(keys, later("c6")), own, "a settled key was kept");
+});
+
+test("a call that fails before its outcome is noted gives the key back", async () => {
+  const fails = [
+    () => Promise.reject(new Error("lost")),
+    () => {
+      throw new Error("lost");
+    },
+  ];
+  for (const fail of fails) {
+    const keys = new Keys();
+    const [one] = await openCalls(keys, "c1");
+    let got;
+    const failed = keys.call(later("c3"), (key) => {
+      got = key;
+      return fail();
+    });
+    await assert.rejects(failed, /lost/);
+    assert.equal(got, one);
+    assert.equal(await keyOf(keys, later("c4")), one);
+  }
+});
+
+test("a call run again keeps the key that it was sent under", async () => {
+  const keys = new Keys();
+  const [one, two] = await openCalls(keys, "c1", "c2");
+  await keys.call(later("c3"), (third) =>
+    keys.call(later("c4"), async (fourth) => {
+      assert.deepEqual([third, fourth], [one, two]);
+      keys.note(later(), one, false);
+    }),
+  );
+  // Were it given the one that is still open, the other one would have none, and act.
+  assert.equal(await keyOf(keys, later("c3", 3)), one);
+  assert.equal(await keyOf(keys, later("c4", 3)), two);
+  // The call that has its result keeps that, too.
+  assert.equal(await keyOf(keys, call(place(3), {}, "c1")), one);
+});
+
+test("a call that follows an open one of its node is its own when that is settled", async () => {
+  const keys = new Keys();
+  const oneOf = async (run, isOpen) => {
+    const key = await keyOf(keys, call(place(run)));
+    keys.note(call(place(run)), key, isOpen);
+    return key;
+  };
+  const first = [await oneOf(1, true), await oneOf(1, true)];
+  assert.equal(first[0], first[1]);
+  const again = [await oneOf(2, false), await oneOf(2, false)];
+  assert.equal(again[0], first[0]);
+  assert.notEqual(again[1], first[0]);
 });
 
 test("a step of another framework", async () => {

@@ -263,6 +263,27 @@ test("a call that a person must approve", async (t) => {
   assert.equal(way.effects(), 1);
 });
 
+test("two equal calls that are open are asked for each", async (t) => {
+  const way = new Way(t, ["--approval", "always"]);
+  const seen = [];
+  const onAnswer = (one) => seen.push(one.id);
+  const options = { onAnswer, keys: new Keys() };
+  const app = toolNodeApp(await loadTools("pay", await way.connect(), options));
+  const args = { amount: 5 };
+  await app.invoke(ask(["c1", args], ["c2", args]), thread("a"));
+  const waiting = new Set(seen);
+  assert.equal(waiting.size, 2);
+  for (const id of waiting) way.ops("approve", id);
+  const answer = await app.invoke(ask(["c3", args], ["c4", args]), thread("a"));
+  const receipts = new Set(answer.messages.slice(-2).map((one) => one.content));
+  for (const one of receipts) assert.match(one, /^charged, receipt/);
+  assert.equal(receipts.size, 2);
+  // Both are settled; the same words are a new wish, which nobody has approved.
+  const fifth = said(await app.invoke(ask(["c5", args]), thread("a")));
+  assert.match(fifth, /^Status: waiting for a person's approval\./);
+  assert.equal(way.effects(), 2);
+});
+
 test("the prebuilt agent, its tools run again", async (t) => {
   const way = new Way(t);
   const failed = new Set();

@@ -16,7 +16,7 @@ resumed from its checkpoint. Within the task one of these names the call, the fi
 import json
 import threading
 import warnings
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,6 +29,7 @@ from .keys import step_key
 # far above what one process has in flight.
 RUNS_MAX = 65536
 OPEN_MAX = 65536
+GIVEN_MAX = 65536
 
 
 class UnstableKeyWarning(UserWarning):
@@ -129,6 +130,9 @@ class Keys:
         self._lock = threading.Lock()
         self._runs: OrderedDict[tuple[Any, ...], _Run] = OrderedDict()
         self._open: OrderedDict[tuple[str, str], list[str]] = OrderedDict()
+        # By the key of the call's own place: the key that it was given, and its task.
+        self._given: OrderedDict[str, tuple[str, tuple[str, ...]]] = OrderedDict()
+        self._taken: Counter[str] = Counter()  # by calls that have not ended
 
     @contextmanager
     def call(
@@ -143,11 +147,14 @@ class Keys:
         equal = signature(server, tool, arguments)
         name = _call_id.get()
         if name is not None:
-            yield self._or_open(place, equal, step_key(*place.root, server, tool, "named", name))
+            key = step_key(*place.root, server, tool, "named", name)
+            with self._given_to(place, equal, key) as given:
+                yield given
             return
         if tool_call_id:
             key = step_key(*place.ids, server, tool, "tool_call", tool_call_id)
-            yield self._or_open(place, equal, key)
+            with self._given_to(place, equal, key) as given:
+                yield given
             return
         with self._lock:
             run = self._run_of(place)
@@ -166,7 +173,8 @@ class Keys:
                     stacklevel=4,
                 )
             key = step_key(*place.ids, server, tool, "ordinal", str(ordinal))
-            yield self._or_open(place, equal, key)
+            with self._given_to(place, equal, key) as given:
+                yield given
         finally:
             with self._lock:
                 run.in_flight.remove(mine)
@@ -198,12 +206,34 @@ class Keys:
             while len(self._open) > OPEN_MAX:
                 self._open.popitem(last=False)
 
-    def _or_open(self, place: Place, equal: str, key: str) -> str:
+    @contextmanager
+    def _given_to(self, place: Place, equal: str, own: str) -> Iterator[str]:
+        """The key that a call is sent under: the one it had before, else one that is open and that
+        no other call has, else its own. Each open key is one intent, so two calls that leave
+        together get two; and a call that is run again takes none that belongs to another one.
+        """
         if place.thread is None:
-            return key
+            yield own
+            return
         with self._lock:
             keys = self._open.get((place.thread, equal), [])
-            return key if not keys or key in keys else keys[0]
+            free = (other for other in keys if not self._taken[other])
+            before, _ = self._given.pop(own, (None, ()))
+            key = before or (own if own in keys else next(free, own))
+            # Not what an earlier call of this task left open: when that is run again and has its
+            # result, a call that still follows it is one of its own.
+            if key == own or self._given.get(key, ("", ()))[1] != place.ids:
+                self._given[own] = (key, place.ids)
+            while len(self._given) > GIVEN_MAX:
+                self._given.popitem(last=False)
+            self._taken[key] += 1
+        try:
+            yield key
+        finally:
+            with self._lock:
+                self._taken[key] -= 1
+                if not self._taken[key]:
+                    del self._taken[key]
 
     def _run_of(self, place: Place) -> _Run:
         run = self._runs.pop(place.run, None) or _Run()
