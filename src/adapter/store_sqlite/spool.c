@@ -66,13 +66,16 @@ void hx_spool_close(struct hx_spool *spool)
     spool->path = hx_free(spool->path);
 }
 
-static int write_header(struct hx_spool *spool)
+static int write_header(struct hx_spool *spool, uint64_t generation)
 {
-    struct spool_header header = {.generation = spool->generation};
+    struct spool_header header = {.generation = generation};
     memcpy(header.magic, spool_magic, sizeof(spool_magic));
     int rc = hx_write_all(spool->fd, &header, sizeof(header), 0);
     if (rc == 0 && fdatasync(spool->fd) < 0)
         rc = HX_RAISE_ERRNO("sync");
+    if (rc == 0)
+        spool->generation = generation;
+    spool->must_write_header = rc < 0;
     return rc;
 }
 
@@ -82,8 +85,7 @@ static int make_file(struct hx_spool *spool)
     spool->fd = open(spool->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (spool->fd < 0)
         return HX_RAISE_ERRNO("The spool %s cannot be made", spool->path);
-    spool->generation = 1;
-    int rc = write_header(spool);
+    int rc = write_header(spool, 1);
     if (rc == 0)
         rc = hx_directory_sync(spool->directory);
     if (rc == 0)
@@ -154,6 +156,9 @@ int hx_spool_append(struct hx_spool *spool, const struct hx_record *record, uint
     struct hx_buf entry;
     hx_buf_init(&entry, ENTRY_LEN_MAX);
     int rc = spool->fd < 0 ? make_file(spool) : 0;
+    /* Under the header of another generation nobody would find it. */
+    if (rc == 0 && spool->must_write_header && write_header(spool, spool->generation + 1) < 0)
+        rc = HX_RAISE_ERRNO("The spool %s cannot be written", spool->path);
     if (rc == 0)
         rc = pack_entry(spool, &entry, record, expected_fence);
     if (rc == 0) {
@@ -177,14 +182,14 @@ int hx_spool_append(struct hx_spool *spool, const struct hx_record *record, uint
 int hx_spool_empty(struct hx_spool *spool)
 {
     hx_assert(spool->fd >= 0);
-    spool->generation++;
-    int rc = write_header(spool);
-    if (rc < 0)
-        return HX_TRACE(rc);
-    HX_CRASH_POINT("spool-emptied");
+    /* Whatever becomes of the header, the next entry takes the place of these: to apply them again
+     * would change nothing, and one behind them, of another generation, nobody would find. */
     spool->used_bytes = sizeof(struct spool_header);
     spool->entry_count = 0;
-    return 0;
+    int rc = write_header(spool, spool->generation + 1);
+    if (rc == 0)
+        HX_CRASH_POINT("spool-emptied");
+    return HX_TRACE(rc);
 }
 
 void hx_spool_trim(struct hx_spool *spool)

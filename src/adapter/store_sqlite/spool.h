@@ -18,8 +18,9 @@ struct hx_spool {
     char *path;
     const char *directory; /* borrowed */
     struct hx_hasher *hasher;
-    int fd; /* -1 until something is reserved */
-    uint64_t generation;
+    int fd;                  /* -1 until something is reserved */
+    uint64_t generation;     /* of the newest header that was synced */
+    bool must_write_header;  /* before the next entry: the last try failed */
     int64_t used_bytes;      /* header and entries */
     int64_t allocated_bytes; /* what the file system has promised */
     uint32_t entry_count;
@@ -37,7 +38,7 @@ int hx_spool_reserve(struct hx_spool *spool, uint32_t outcome_count) HX_MUST_CHE
 /* Appends and syncs. */
 int hx_spool_append(struct hx_spool *spool, const struct hx_record *record,
                     uint64_t expected_fence) HX_MUST_CHECK;
-/* Forgets all entries, which must have been committed. */
+/* Forgets all entries, which must have been committed; also when the file could not be told. */
 int hx_spool_empty(struct hx_spool *spool) HX_MUST_CHECK;
 
 /* Gives back room that is not needed while nothing is reserved. */
