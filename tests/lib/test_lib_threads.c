@@ -246,6 +246,63 @@ static void a_dead_owner_is_told_from_a_paused_one(void **state)
     hapax_call_free(call);
 }
 
+/* A child of the one who claimed them opens the ledger again and tells what it is told of both,
+ * while that one lives and when it does not. */
+static _Noreturn void ask_as_a_child(struct bench *bench, const struct hapax_contract *contract,
+                                     int go, int said)
+{
+    (void)alarm(30); /* nobody waits longer */
+    struct hapax *hapax = bench_open_other(bench);
+    for (int round = 0; round < 2; round++) {
+        int verdicts[2] = {verdict_of(bench, hapax, "opaque", NULL),
+                           verdict_of(bench, hapax, "idempotent", contract)};
+        char byte;
+        if (write(said, verdicts, sizeof(verdicts)) != sizeof(verdicts) ||
+            (round == 0 && read(go, &byte, 1) != 1))
+            _exit(1);
+    }
+    _exit(0);
+}
+
+static void a_child_takes_the_place_of_its_dead_parent(void **state)
+{
+    struct bench *bench = *state;
+    struct hapax_contract contract;
+    int go[2], said[2], verdicts[2] = {0};
+    hapax_contract_init(&contract);
+    contract.tool_class = HAPAX_IDEMPOTENT;
+    bench_close(bench);
+    assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(said, O_CLOEXEC), 0);
+    pid_t parent = fork();
+    if (parent == 0) {
+        (void)alarm(30);
+        close(said[0]);
+        bench_open(bench);
+        (void)claim(bench, "opaque", HAPAX_RUN);
+        (void)claim_as(bench, NULL, "idempotent", &contract, HAPAX_RUN);
+        if (fork() == 0)
+            ask_as_a_child(bench, &contract, go[0], said[1]);
+        close(said[1]);
+        for (;;)
+            (void)pause();
+    }
+    close(said[1]);
+    assert_int_equal(read(said[0], verdicts, sizeof(verdicts)), sizeof(verdicts));
+    assert_int_equal(verdicts[0], HAPAX_BUSY);
+    assert_int_equal(verdicts[1], HAPAX_BUSY);
+    assert_int_equal(kill(parent, SIGKILL), 0);
+    assert_int_equal(waitpid(parent, NULL, 0), parent);
+    assert_int_equal(write(go[1], "g", 1), 1);
+    assert_int_equal(read(said[0], verdicts, sizeof(verdicts)), sizeof(verdicts));
+    assert_int_equal(verdicts[0], HAPAX_UNKNOWN);
+    assert_int_equal(verdicts[1], HAPAX_RUN);
+    close(go[0]);
+    close(go[1]);
+    close(said[0]);
+    bench_open(bench);
+}
+
 static _Atomic int handled;
 
 static void on_signal(int number)
@@ -275,8 +332,11 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
-        TEST(threads_act_once_for_a_key),   TEST(connections_insert_one_row_for_a_key),
-        TEST(processes_act_once_for_a_key), TEST(a_dead_owner_is_told_from_a_paused_one),
+        TEST(threads_act_once_for_a_key),
+        TEST(connections_insert_one_row_for_a_key),
+        TEST(processes_act_once_for_a_key),
+        TEST(a_dead_owner_is_told_from_a_paused_one),
+        TEST(a_child_takes_the_place_of_its_dead_parent),
         TEST(the_thread_takes_no_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,16 +20,29 @@
 static pthread_mutex_t local_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct hx_list local_tokens = {&local_tokens, &local_tokens};
 
+/* A forked child finds its parent's tokens in the list, but not one of the locks: to it they are
+ * tokens of another process. */
 static bool is_local(const struct hx_id *token)
 {
     bool is_found = false;
+    pid_t pid = getpid();
     pthread_mutex_lock(&local_mutex);
     hx_list_for_each (at, &local_tokens) {
         struct hx_owners *owners = hx_container_of(at, struct hx_owners, local);
-        is_found |= hx_id_eq(&owners->self, token);
+        is_found |= owners->pid == pid && hx_id_eq(&owners->self, token);
     }
     pthread_mutex_unlock(&local_mutex);
     return is_found;
+}
+
+static void set_local(struct hx_owners *owners, bool is_wanted)
+{
+    pthread_mutex_lock(&local_mutex);
+    if (is_wanted)
+        hx_list_append(&local_tokens, &owners->local);
+    else
+        hx_list_unlink(&owners->local);
+    pthread_mutex_unlock(&local_mutex);
 }
 
 /* The file appears under its name only when it is locked, so nobody can find it free too early. */
@@ -58,16 +71,17 @@ int hx_owners_open(struct hx_owners *owners, const char *directory, const struct
     owners->directory = hx_strdup(directory);
     owners->self = *self;
     owners->fd = -1;
+    owners->pid = getpid();
     hx_list_init(&owners->local);
     if (hx_id_is_nil(self))
         return 0;
+    /* Before there is a file: another thread that looks for the dead at this moment would open it,
+     * see no lock, since its own process holds it, and drop that by closing. */
+    set_local(owners, true);
     int rc = make_own_file(owners);
     if (rc < 0)
-        return HX_TRACE(rc);
-    pthread_mutex_lock(&local_mutex);
-    hx_list_append(&local_tokens, &owners->local);
-    pthread_mutex_unlock(&local_mutex);
-    return 0;
+        set_local(owners, false);
+    return HX_TRACE(rc);
 }
 
 void hx_owners_close(struct hx_owners *owners)
@@ -79,9 +93,7 @@ void hx_owners_close(struct hx_owners *owners)
         if (!owners->is_abandoned)
             (void)unlink(path); /* a file that stays is cleaned by the next process */
         hx_free(path);
-        pthread_mutex_lock(&local_mutex);
-        hx_list_unlink(&owners->local);
-        pthread_mutex_unlock(&local_mutex);
+        set_local(owners, false);
         close(owners->fd);
         owners->fd = -1;
     }

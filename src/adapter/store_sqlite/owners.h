@@ -8,6 +8,7 @@
 #define HX_ADAPTER_STORE_SQLITE_OWNERS_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/assert.h"
 #include "base/id.h"
@@ -17,6 +18,7 @@ struct hx_owners {
     char *directory;
     struct hx_id self;    /* nil while this process owns nothing (inspection) */
     int fd;               /* of our own file; -1 when none */
+    pid_t pid;            /* of the process that holds its lock */
     struct hx_list local; /* in the list of this process's own tokens */
     bool is_abandoned;    /* test seam: closes as death would */
 };

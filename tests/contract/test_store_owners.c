@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who is alive: the lock of an owner's file, as its own threads, its children and other processes
+ * see it.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "adapter/store_sqlite/owners.h"
+#include "world.h"
+
+struct test {
+    char directory[64];
+    struct hx_owners onlooker; /* who owns nothing */
+    struct hx_id token;
+    char file[128]; /* of that token */
+};
+
+static const struct hx_id nobody;
+
+static int setup(void **state)
+{
+    struct test *test = calloc(1, sizeof(*test));
+    char text[HX_ID_TEXT_SIZE];
+    snprintf(test->directory, sizeof(test->directory), "/tmp/hapax-owners-XXXXXX");
+    assert_non_null(mkdtemp(test->directory));
+    assert_int_equal(hx_owners_open(&test->onlooker, test->directory, &nobody), 0);
+    memset(&test->token, 0x5a, sizeof(test->token));
+    hx_id_format(&test->token, text);
+    snprintf(test->file, sizeof(test->file), "%s/%s", test->directory, text);
+    *state = test;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct test *test = *state;
+    hx_owners_close(&test->onlooker);
+    world_remove_directory(test->directory);
+    free(test);
+    return 0;
+}
+
+static bool bury(void *context, const struct hx_id *token)
+{
+    ++*(unsigned *)context;
+    return true;
+}
+
+/* As many as this process finds dead now; their files are removed. */
+static unsigned bury_the_dead(struct test *test)
+{
+    unsigned count = 0;
+    assert_int_equal(hx_owners_each_dead(&test->onlooker, 64, bury, &count), 0);
+    return count;
+}
+
+/* The kernel does not show a process its own locks, so another one is asked. */
+static bool is_locked(const char *path)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+        _exit(fd >= 0 && fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status == 0;
+}
+
+/* What another thread does while one of this process takes its token: at the two moments at which
+ * there is a file of it, and the call that made it has not come back. */
+static struct test *at_rename;
+static unsigned buried_at_rename;
+
+int rename(const char *from, const char *to)
+{
+    if (at_rename != NULL)
+        buried_at_rename += bury_the_dead(at_rename);
+    int rc = renameat(AT_FDCWD, from, AT_FDCWD, to);
+    if (at_rename != NULL)
+        buried_at_rename += bury_the_dead(at_rename);
+    return rc;
+}
+
+static void who_is_just_being_born_is_not_dead(void **state)
+{
+    struct test *test = *state;
+    struct hx_owners owners = {0};
+    at_rename = test;
+    buried_at_rename = 0;
+    int rc = hx_owners_open(&owners, test->directory, &test->token);
+    at_rename = NULL;
+    assert_int_equal(rc, 0);
+    assert_int_equal(buried_at_rename, 0);
+    assert_true(is_locked(test->file));
+    assert_true(hx_owners_is_alive(&test->onlooker, &test->token));
+    hx_owners_close(&owners);
+    assert_false(hx_owners_is_alive(&test->onlooker, &test->token));
+}
+
+/* A token that could not be had is nobody's, and may be tried again. */
+static void a_failed_birth_leaves_nothing_behind(void **state)
+{
+    struct test *test = *state;
+    struct hx_owners owners = {0};
+    assert_int_equal(mkdir(test->file, 0700), 0); /* so that nothing can take its name */
+    assert_true(hx_owners_open(&owners, test->directory, &test->token) < 0);
+    assert_int_equal(rmdir(test->file), 0);
+    assert_false(hx_owners_is_alive(&test->onlooker, &test->token));
+    hx_owners_close(&owners);
+}
+
+/* In the child: what it is told of its parent, first while that lives and then when it does not. */
+static _Noreturn void be_the_child(struct test *test, int go, int said)
+{
+    struct hx_owners own = {0};
+    struct hx_id token;
+    unsigned buried = 0;
+    char byte;
+    (void)alarm(20);
+    memset(&token, 0x6b, sizeof(token));
+    bool is_open = hx_owners_open(&own, test->directory, &token) == 0;
+    byte = is_open && hx_owners_is_alive(&own, &test->token) ? 'a' : 'd';
+    if (write(said, &byte, 1) != 1 || read(go, &byte, 1) != 1)
+        _exit(1);
+    byte = hx_owners_is_alive(&own, &test->token) ? 'a' : 'd';
+    bool is_read = hx_owners_each_dead(&own, 64, bury, &buried) == 0;
+    if (!is_read || buried != 1)
+        byte = '?';
+    _exit(write(said, &byte, 1) == 1 ? 0 : 1);
+}
+
+static void a_parent_is_another_process_to_its_child(void **state)
+{
+    struct test *test = *state;
+    int go[2], said[2];
+    char byte = 'g';
+    assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(said, O_CLOEXEC), 0);
+    pid_t parent = fork();
+    if (parent == 0) {
+        struct hx_owners owners = {0};
+        (void)alarm(20); /* nobody waits longer */
+        close(said[0]);
+        if (hx_owners_open(&owners, test->directory, &test->token) < 0)
+            _exit(1);
+        if (fork() == 0)
+            be_the_child(test, go[0], said[1]);
+        close(said[1]);
+        for (;;)
+            (void)pause();
+    }
+    close(said[1]);
+    assert_int_equal(read(said[0], &byte, 1), 1);
+    assert_int_equal(byte, 'a');
+    assert_true(is_locked(test->file)); /* the look of the child did no harm */
+    assert_int_equal(kill(parent, SIGKILL), 0);
+    assert_int_equal(waitpid(parent, NULL, 0), parent);
+    assert_int_equal(write(go[1], "g", 1), 1);
+    assert_int_equal(read(said[0], &byte, 1), 1);
+    assert_int_equal(byte, 'd');
+    close(go[0]);
+    close(go[1]);
+    close(said[0]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(who_is_just_being_born_is_not_dead),
+        TEST(a_failed_birth_leaves_nothing_behind),
+        TEST(a_parent_is_another_process_to_its_child),
+    };
+    return cmocka_run_group_tests_name("store owners", tests, NULL, NULL);
+}
