@@ -43,6 +43,12 @@ static inline bool hx_boot_eq(const struct hx_boot *a, const struct hx_boot *b)
     return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
+static inline bool hx_boot_is_known(const struct hx_boot *boot)
+{
+    static const struct hx_boot none;
+    return !hx_boot_eq(boot, &none);
+}
+
 static inline int64_t hx_mono_since_ms(struct hx_mono later, struct hx_mono earlier)
 {
     return later.ms - earlier.ms;

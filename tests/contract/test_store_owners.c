@@ -18,7 +18,9 @@
 
 #include <cmocka.h>
 
+#include "adapter/store_sqlite/inspect.h"
 #include "adapter/store_sqlite/owners.h"
+#include "base/fault.h"
 #include "world.h"
 
 struct test {
@@ -178,6 +180,59 @@ static void a_parent_is_another_process_to_its_child(void **state)
     close(said[0]);
 }
 
+/* "The same boot" of two that nobody knows would be said of any two. */
+static void an_unknown_boot_opens_no_ledger(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    struct hx_boot boot = world->now.boot;
+    struct hx_store *store = NULL;
+    struct hx_inspect *inspect = NULL;
+    (void)world_open(world, 0);
+    world_close(world, 0);
+    world->now.boot = (struct hx_boot){{0}};
+    assert_true(hx_store_sqlite_open(&world->options, &store) < 0);
+    assert_non_null(strstr(hx_fault_last()->text, "boot_id cannot be read"));
+    assert_non_null(strstr(hx_fault_last()->text, "remove ProcSubset=pid from the systemd unit."));
+    assert_true(hx_inspect_open(&world->options, &inspect) < 0);
+    assert_non_null(strstr(hx_fault_last()->text, "boot_id cannot be read"));
+    world->now.boot = boot;
+    (void)world_open(world, 0);
+    world_free(world);
+}
+
+static enum hx_owner_fact owner_fact_of(struct hx_store *store, const struct hx_id *id,
+                                        bool *ret_is_sender_gone)
+{
+    struct hx_store_request *request = world_find_id(store, id);
+    assert_int_equal(request->record_count, 1);
+    enum hx_owner_fact fact = request->records[0].owner_fact;
+    *ret_is_sender_gone = request->records[0].is_sender_gone;
+    hx_store_request_free(request);
+    return fact;
+}
+
+/* Rows of a version that wrote without knowing its boot: the lock decides, and only that. */
+static void an_owner_of_an_unknown_boot_is_judged_by_his_lock(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    bool is_sender_gone = true;
+    (void)world_open(world, 0);
+    (void)world_open(world, 1);
+    struct hx_record record = world_record(world, 0, 1);
+    record.owner_boot = record.attempt.claimed_at.boot = (struct hx_boot){{0}};
+    snprintf(record.attempt.transport, sizeof(record.attempt.transport), "t:1");
+    hx_store_request_free(world_insert(world->stores[0], &record));
+    assert_int_equal(owner_fact_of(world->stores[1], &record.id, &is_sender_gone), HX_OWNER_ALIVE);
+    assert_false(is_sender_gone);
+    world_kill(world, 0);
+    assert_int_equal(owner_fact_of(world->stores[1], &record.id, &is_sender_gone), HX_OWNER_DEAD);
+    assert_false(is_sender_gone); /* the child that got the bytes may live */
+    world_transport_gone(world, "t:1");
+    assert_int_equal(owner_fact_of(world->stores[1], &record.id, &is_sender_gone), HX_OWNER_DEAD);
+    assert_true(is_sender_gone);
+    world_free(world);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -186,6 +241,8 @@ int main(void)
         TEST(who_is_just_being_born_is_not_dead),
         TEST(a_failed_birth_leaves_nothing_behind),
         TEST(a_parent_is_another_process_to_its_child),
+        cmocka_unit_test(an_unknown_boot_opens_no_ledger),
+        cmocka_unit_test(an_owner_of_an_unknown_boot_is_judged_by_his_lock),
     };
     return cmocka_run_group_tests_name("store owners", tests, NULL, NULL);
 }

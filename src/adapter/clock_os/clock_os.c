@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * CLOCK_BOOTTIME counts suspended time; the boot id says which boot it belongs to. An unreadable
- * boot id stays empty: then nothing that rests on "same boot" can be proved, which is the safe
- * side.
+ * boot id stays empty: then nothing that rests on "same boot" can be proved, and no ledger opens.
  */
 #include "adapter/clock_os/clock_os.h"
 
@@ -60,7 +59,8 @@ void hx_clock_os_init(struct hx_clock_os *os)
     *os = (struct hx_clock_os){.clock = {.now = now}};
     read_boot(&os->boot);
 #ifdef HX_CRASH_POINTS
-    /* Lets a test reboot the host without one. Never in a build that people get. */
+    /* Lets a test reboot the host without one, or hide its boot id by the nil one. Never in a build
+     * that people get. */
     struct hx_id other;
     if (hx_id_parse(hx_span_cstr(getenv("HAPAX_TEST_BOOT_ID")), &other))
         memcpy(os->boot.bytes, other.bytes, sizeof os->boot.bytes);

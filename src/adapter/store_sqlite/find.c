@@ -14,7 +14,8 @@ static enum hx_owner_fact owner_fact(struct hx_ledger *ledger, const struct hx_r
         return HX_OWNER_NOBODY;
     if (hx_id_eq(&record->owner, &ledger->owners.self))
         return HX_OWNER_MINE;
-    if (!hx_boot_eq(&record->owner_boot, &ledger->now.boot))
+    if (hx_boot_is_known(&record->owner_boot) &&
+        !hx_boot_eq(&record->owner_boot, &ledger->now.boot))
         return HX_OWNER_DEAD;
     return hx_owners_is_alive(&ledger->owners, &record->owner) ? HX_OWNER_ALIVE : HX_OWNER_DEAD;
 }
@@ -43,7 +44,8 @@ static bool is_sender_gone(struct hx_ledger *ledger, const struct hx_store_found
     const struct hx_attempt *attempt = &found->record.attempt;
     if (hx_op_state_is_final(found->record.state) || could_owner_send(found))
         return false;
-    if (!hx_boot_eq(&attempt->claimed_at.boot, &ledger->now.boot))
+    if (hx_boot_is_known(&attempt->claimed_at.boot) &&
+        !hx_boot_eq(&attempt->claimed_at.boot, &ledger->now.boot))
         return true;
     struct hx_id owner;
     if (hx_id_parse(hx_span_cstr(attempt->transport), &owner))

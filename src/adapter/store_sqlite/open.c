@@ -258,6 +258,19 @@ static int open_locked(struct hx_ledger *ledger)
     return 0;
 }
 
+/* Which marks a crash took with it, and who came through it, is judged by the boot. Without one,
+ * "the same boot" would be said of any two. */
+static int check_boot(const struct hx_ledger *ledger)
+{
+    struct hx_boot boot = hx_clock_now(ledger->options->clock).boot;
+    if (hx_boot_is_known(&boot))
+        return 0;
+    return HX_RAISE(HX_E_STORE, "/proc/sys/kernel/random/boot_id cannot be read, and without it "
+                                "nobody can tell what a power loss took: mount /proc here (a "
+                                "chroot or a sandbox hides it), or remove ProcSubset=pid from the "
+                                "systemd unit.");
+}
+
 int hx_ledger_open(struct hx_ledger *ledger, const struct hx_store_sqlite_options *options,
                    const struct hx_id *owner)
 {
@@ -267,7 +280,9 @@ int hx_ledger_open(struct hx_ledger *ledger, const struct hx_store_sqlite_option
     ledger->hasher = hx_hasher_new();
     hx_paths_init(&ledger->paths, options->path);
     hx_spool_init(&ledger->spool, ledger->paths.spool, owner, ledger->hasher);
-    int rc = make_places(ledger, is_inspection);
+    int rc = check_boot(ledger);
+    if (rc == 0)
+        rc = make_places(ledger, is_inspection);
     if (rc == 0)
         rc = hx_lockfile_open(&ledger->lock, ledger->paths.lock);
     if (rc == 0)
