@@ -15,6 +15,7 @@ struct hapax_call *hx_lib_call_new(struct hapax *hapax)
     call->magic = HX_LIB_CALL_MAGIC;
     call->hapax = hapax;
     hx_arena_init(&call->arena, (size_t)HX_LIB_OUTCOME_MAX + ARENA_SPARE);
+    hx_arena_init(&call->outcome, (size_t)HX_LIB_OUTCOME_MAX + ARENA_SPARE);
     hx_buf_init(&call->text, 2048);
     hx_list_init(&call->held);
     hx_list_init(&call->enlisted);
@@ -40,6 +41,7 @@ void hx_lib_call_drop(struct hapax_call *call)
     for (struct hx_list *node; (node = hx_list_take_first(&call->held)) != NULL;)
         hx_store_request_free(hx_container_of(node, struct hx_store_request, node));
     hx_arena_fini(&call->arena);
+    hx_arena_fini(&call->outcome);
     hx_buf_fini(&call->text);
     call->magic = 0;
     hx_free(call);

@@ -76,7 +76,8 @@ static void cool(struct hapax_call *call)
     hx_lib_run_later(call->hapax, call->conn, touch);
 }
 
-/* Hashes and copies the bytes, which must outlive a write that is tried again. */
+/* Hashes and copies the bytes, which must outlive a write that is tried again. Of one that did not
+ * come to be recorded nothing is borrowed any more: the next try takes its place, however often. */
 static int make_outcome(struct hapax_call *call, const void *bytes, size_t size, int is_error,
                         struct hx_outcome *ret_outcome, struct hapax_error *error)
 {
@@ -95,7 +96,8 @@ static int make_outcome(struct hapax_call *call, const void *bytes, size_t size,
         outcome.place = HX_OUTCOME_GONE;
         outcome.bytes = HX_SPAN_NONE;
     } else {
-        outcome.bytes = hx_arena_dup(&call->arena, given);
+        hx_arena_reset(&call->outcome);
+        outcome.bytes = hx_arena_dup(&call->outcome, given);
         if (hx_span_is_absent(outcome.bytes))
             return hx_lib_fail_memory(error);
     }

@@ -75,8 +75,9 @@ struct hapax_call {
 
     struct hx_op op;
     struct hx_facts facts;
-    struct hx_arena arena; /* what records borrow: names, the key, outcomes */
-    struct hx_list held;   /* requests whose records op points at */
+    struct hx_arena arena;   /* what records borrow: names and the key */
+    struct hx_arena outcome; /* the bytes of the newest one that was handed in */
+    struct hx_list held;     /* requests whose records op points at */
     struct hx_negatives negatives;
     bool has_record; /* op says something */
 

@@ -224,6 +224,37 @@ static void a_held_lock_is_waited_for_and_then_told(void **state)
     assert_ok(bench, hapax_close(other, &bench->error));
 }
 
+/* In all far more bytes than a call may keep, of one outcome that is handed in again and again. */
+static void an_outcome_may_be_handed_in_without_end(void **state)
+{
+    struct bench *bench = *state;
+    enum { SIZE = 16 * 1024 * 1024, TRIES = 12 };
+    struct hapax_conn *conn = NULL;
+    sqlite3 *db = db_open(bench->path);
+    struct hapax_call *call = claim(bench, "large", HAPAX_RUN);
+    assert_ok(bench, hapax_attach(bench->hapax, db, sqlite3_sourceid(), 0, &conn, &bench->error));
+    char *large = calloc(1, SIZE);
+    char blobs[128];
+    assert_non_null(large);
+    snprintf(blobs, sizeof(blobs), "%s-blobs", bench->path);
+    assert_int_equal(rmdir(blobs), 0); /* so that it can stand nowhere */
+    for (int i = 0; i < TRIES; i++) {
+        assert_ok(bench, hapax_begin(conn, &bench->error));
+        assert_int_equal(hapax_finish(call, conn, large, SIZE, 0, &bench->error), HAPAX_E_LEDGER);
+        assert_null(strstr(bench->error.text, "No memory"));
+        hapax_rollback(conn);
+    }
+    assert_int_equal(mkdir(blobs, 0700), 0);
+    assert_ok(bench, hapax_finish(call, NULL, large, SIZE, 0, &bench->error));
+    hapax_call_free(call);
+    free(large);
+    call = claim(bench, "large", HAPAX_REPLAY);
+    assert_int_equal(info_of(call).outcome_size, SIZE);
+    hapax_call_free(call);
+    hapax_detach(conn);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
 static int open_error(const char *path, struct hapax_error *error)
 {
     struct hapax_options options;
@@ -255,6 +286,21 @@ static void a_directory_that_is_not_ours_is_refused(void **state)
     assert_int_equal(chmod(bench->path, 0600), 0);
     bench_open(bench);
 }
+
+#ifdef HX_CRASH_POINTS
+static void an_unknown_boot_opens_no_ledger(void **state)
+{
+    struct bench *bench = *state;
+    bench_close(bench);
+    assert_int_equal(setenv("HAPAX_TEST_BOOT_ID", "00000000-0000-0000-0000-000000000000", 1), 0);
+    int rc = open_error(bench->path, &bench->error);
+    assert_int_equal(unsetenv("HAPAX_TEST_BOOT_ID"), 0);
+    assert_int_equal(rc, HAPAX_E_LEDGER);
+    assert_non_null(strstr(bench->error.text, "boot_id cannot be read"));
+    assert_non_null(strstr(bench->error.text, "ProcSubset=pid"));
+    bench_open(bench);
+}
+#endif
 
 static void copy_file(const char *from, const char *to)
 {
@@ -351,10 +397,14 @@ int main(void)
         TEST(rows_and_operation_agree_on_a_full_disk),
         TEST(rows_and_operation_agree_when_a_write_fails),
         TEST(rows_and_operation_agree_when_a_sync_fails),
+        TEST(an_outcome_may_be_handed_in_without_end),
         TEST(a_held_lock_is_waited_for_and_then_told),
         TEST(a_directory_that_is_not_ours_is_refused),
         TEST(an_older_format_is_brought_up_to_date),
         TEST(a_newer_format_and_a_strange_file_are_refused),
+#ifdef HX_CRASH_POINTS
+        TEST(an_unknown_boot_opens_no_ledger),
+#endif
         TEST(a_restored_copy_takes_no_claims),
     };
     return cmocka_run_group_tests(tests, group_setup, NULL);
