@@ -86,7 +86,19 @@ static bool note_decision(void *context, const struct hx_history_line *line)
     return true;
 }
 
-/* Why a decision changed nothing. Opens the inspection again, since it asks who was first. */
+/* Who decided before; nothing, when that cannot be read. In a new inspection: the store that
+ * decided is closed, and what was decided stands, whatever becomes of this second look. */
+static void read_last_decision(struct hx_ops *ops, int64_t row, struct hx_buf *ret_words)
+{
+    struct last_decision last = {ret_words};
+    if (hx_inspect_open(&ops->store_options, &ops->inspect) < 0)
+        return;
+    if (hx_inspect_history(ops->inspect, row, note_decision, &last) < 0)
+        hx_buf_reset(ret_words);
+    hx_ops_close(ops);
+}
+
+/* Why a decision changed nothing. */
 static void explain_refusal(struct hx_ops *ops, const struct hx_verdict *verdict,
                             struct hx_buf *ret_words)
 {
@@ -100,11 +112,9 @@ static void explain_refusal(struct hx_ops *ops, const struct hx_verdict *verdict
         return;
     }
     struct hx_buf who;
-    struct last_decision last = {&who};
     hx_buf_init(&who, 4096);
-    if (hx_record_was_decided(record) &&
-        hx_inspect_history(ops->inspect, found->rowid, note_decision, &last) < 0)
-        hx_buf_reset(&who); /* who it was is a courtesy */
+    if (hx_record_was_decided(record))
+        read_last_decision(ops, found->rowid, &who);
     if (hx_record_was_decided(record) || verdict->is_overtaken)
         (void)hx_buf_printf(ret_words, "somebody decided first%s%.*s%s. ", who.len > 0 ? " (" : "",
                             HX_SPAN_FMT(hx_buf_span(&who)), who.len > 0 ? ")" : "");
@@ -143,15 +153,12 @@ static int report(struct hx_ops *ops, const struct hx_verdict *verdict)
     char id[HX_ID_TEXT_SIZE];
     hx_buf_init(&words, 64 * 1024);
     hx_id_format(&verdict->id, id);
-    /* A new inspection: the store that decided is closed, and saw the newest state. */
-    int status = hx_ops_open(ops);
-    if (status == 0)
-        status = say(ops, verdict, &words);
-    if (status != HX_EXIT_NO_LEDGER && ops->options.is_json)
+    int status = say(ops, verdict, &words);
+    if (ops->options.is_json)
         status = print_json(ops, verdict, hx_buf_span(&words), status);
     else if (status == HX_EXIT_DONE)
         fprintf(ops->out, "%s: %.*s.\n", id, HX_SPAN_FMT(hx_buf_span(&words)));
-    else if (status != HX_EXIT_NO_LEDGER)
+    else
         (void)hx_ops_fail(ops, status, "%s: %.*s", id, HX_SPAN_FMT(hx_buf_span(&words)));
     if (verdict->is_note_lost)
         fputs("hapax ops: note: who decided this could not be written into the history.\n", stderr);
