@@ -168,9 +168,12 @@ void hx_stream_cancelled(struct hx_session *session, const struct hx_rpc_id *id)
     hx_buf_init(&key, HX_RPC_ID_MAX + 16);
     hx_rpc_id_key(id, &key);
     size_t len = key.len;
+    /* Both or nothing: a length without its text would be read past the end. */
     if (session->early.len + sizeof(len) + len <= session->early.len_max &&
-        hx_buf_append(&session->early, &len, sizeof(len)) == 0)
+        hx_buf_reserve(&session->early, sizeof(len) + len) == 0) {
+        (void)hx_buf_append(&session->early, &len, sizeof(len));
         (void)hx_buf_append_span(&session->early, hx_buf_span(&key));
+    }
     hx_buf_fini(&key);
 }
 

@@ -127,10 +127,38 @@ static void an_error_is_absence_only_if_the_ledger_knows_nothing(void **state)
     }
 }
 
+/* It is told what is known, and nobody waits for another answer. */
+static void an_answer_that_cannot_be_read_says_nothing(void **state)
+{
+    static char row[200 * 1000];
+    size_t len = (size_t)snprintf(row, sizeof(row), "\"result\":{\"operation\":{\"id\":\"o1\"");
+    struct talk talk;
+    struct hx_buf line;
+    (void)state;
+    for (int i = 0; i < 10000; i++)
+        len += (size_t)snprintf(row + len, sizeof(row) - len, ",\"a%d\":1", i);
+    snprintf(row + len, sizeof(row) - len, "}}");
+    begin(&talk);
+    answer(&talk, 1, "\"result\":{}");
+    answer(&talk, 2, "\"error\":{\"code\":-32000,\"message\":\"it failed\"}");
+    expect(&talk, "\"hapax/operations/get\"");
+    hx_buf_init(&line, sizeof(row) + 64);
+    assert_int_equal(hx_buf_printf(&line, "{\"jsonrpc\":\"2.0\",\"id\":3,%s}", row), 0);
+    hx_alloc_fail_large_at(1);
+    talk.front->ops->send(talk.front, &line, &(struct hx_sending){.tag = 3});
+    hx_alloc_fail_at(0);
+    const struct hx_call_answer *told = hx_call_front_answer(talk.front);
+    assert_non_null(told);
+    assert_true(told->is_row_untold);
+    hx_call_front_leave(talk.front, true);
+    end(&talk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_error_is_absence_only_if_the_ledger_knows_nothing),
+        cmocka_unit_test(an_answer_that_cannot_be_read_says_nothing),
     };
     return cmocka_run_group_tests_name("call_front", tests, NULL, NULL);
 }

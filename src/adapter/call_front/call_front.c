@@ -265,6 +265,13 @@ static void hear(struct call_front *front, struct hx_buf *line, uint64_t tag)
     int rc = hx_rpc_read(&front->reader.tape, hx_buf_span(line), &limits, &front->arena, &msg);
     if (rc < 0)
         msg.kind = HX_RPC_INVALID;
+    if (rc < 0 && front->stage == LOOKING) {
+        /* No memory to read what the ledger says, and no other answer will come. */
+        append(front, HX_PEER_WRITTEN, tag);
+        front->answer.is_row_untold = true;
+        finish(front);
+        return;
+    }
     switch (msg.kind) {
     case HX_RPC_RESULT:
     case HX_RPC_ERROR:
