@@ -18,6 +18,7 @@ static struct world_door *door_of(struct hx_downstream *downstream)
 static struct hx_peer_event *append(struct world_door *door, enum hx_peer_event_type type,
                                     uint64_t tag, uint64_t exchange, struct hx_span line)
 {
+    hx_assert(door->world->gateway != NULL); /* or nobody takes it from the inbox */
     struct hx_peer_event *event = hx_peer_event_new(type, 0);
     event->downstream = &door->downstream;
     event->tag = tag;
@@ -364,6 +365,12 @@ static void end_unread(struct world_door *door, bool is_taken_back, uint64_t exc
     }
 }
 
+static void forget_unread(struct world_door *door)
+{
+    hx_list_for_each_safe (at, &door->unread)
+        unread_free(hx_container_of(at, struct world_unread, node));
+}
+
 static void close_both(struct hx_downstream *downstream)
 {
     struct world_door *door = door_of(downstream);
@@ -523,8 +530,7 @@ void world_door_free(struct world_door *door)
         hx_buf_fini(&request->line);
         hx_free(request);
     }
-    hx_list_for_each_safe (at, &door->unread)
-        unread_free(hx_container_of(at, struct world_unread, node));
+    forget_unread(door);
     hx_list_for_each_safe (at, &door->exchanges) {
         hx_list_unlink(at);
         hx_free(hx_container_of(at, struct world_exchange, node));
@@ -544,6 +550,7 @@ void world_doors_cut(struct world *world)
         struct world_door *door = hx_container_of(at, struct world_door, node);
         door->was_cut |= !door->is_closed;
         door->is_closed = door->is_over = true;
+        forget_unread(door); /* its tags were the dead gateway's: the next knows nothing of them */
     }
 }
 
@@ -620,6 +627,7 @@ void world_session_over(void *context, struct hx_downstream *downstream, bool is
     door->is_over = true;
     door->is_closed = true;
     door->session = NULL;
+    forget_unread(door);
     /* What was just said of it concerns nobody. */
     hx_list_for_each_safe (at, &world->downstream_inbox) {
         struct hx_peer_event *event = hx_container_of(at, struct hx_peer_event, node);

@@ -19,6 +19,7 @@ static struct world_way *way_of(struct hx_upstream *upstream)
 static struct hx_peer_event *append(struct world_way *way, enum hx_peer_event_type type,
                                     uint32_t generation, uint64_t tag, struct hx_span line)
 {
+    hx_assert(way->world->gateway != NULL); /* or nobody takes it from the inbox */
     struct hx_peer_event *event = hx_peer_event_new(type, generation);
     event->upstream = &way->upstream;
     event->tag = tag;
