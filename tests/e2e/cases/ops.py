@@ -302,6 +302,37 @@ def listed_once(t, w):
     t.equal(len(json.loads(out)["operations"]), 1, "lines of the one call")
 
 
+@ops("what_was_decided_is_told_though_the_ledger_is_gone_then")
+def decided_is_told(t, w):
+    """What was decided is known when it is committed: no second look at the ledger may fail it."""
+    with open(t.surroundings.hapax, "rb") as file:
+        if b"HAPAX_STOP_AT" not in file.read():
+            raise Skip("built without crash_points")
+    o = Operator(t)
+    for key, words, state, told in (
+        ("order-1", ["resolve", "order-1", "happened"], "succeeded", b"it happened"),
+        ("order-2", ["resolve", "order-2", "absent", "--force"], "failed", b"it did not happen"),
+        ("order-3", ["resolve", "order-3", "happened", "--json"], "succeeded", b'"is_applied":true'),
+    ):
+        unknown(t, w, key, "charge", [[{"exit": 1}]] * 3)
+        operator = subprocess.Popen(
+            [t.surroundings.hapax, "ops", *words, "--ledger", t.ledger],
+            env={**t.env, "HAPAX_STOP_AT": "update-half>commit-after"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        t.wait(lambda: processes.state(operator.pid) == "T", "the operator to stop behind the commit")
+        database = t.database()
+        os.rename(database, database + ".away")
+        os.kill(operator.pid, signal.SIGCONT)
+        out, err = operator.communicate(timeout=20)
+        t.true(not os.path.exists(database), "whoever opens the ledger now finds none")
+        os.rename(database + ".away", database)
+        t.equal(operator.returncode, DONE, f"exit status ({out!r} {err[-400:]!r})")
+        t.true(told in out, f"told: {out!r}")
+        t.equal(o.show(key)["execution"], state, f"state of {key}")
+
+
 @ops("it_did_not_happen")
 def it_did_not(t, w):
     client, ident = unknown(t, w)
