@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -725,20 +726,73 @@ static void a_copy_that_is_written_stays_one(void **state)
     done(world_insert(store, &restored.since));
 }
 
-/* The first who asks for its row applies a dead process's spool, in a commit. */
-static void a_copy_that_takes_an_outcome_stays_one(void **state)
+static void spool_path_of(const struct world *world, const struct hx_id *token, char ret_path[220])
+{
+    char owner[HX_ID_TEXT_SIZE];
+    hx_id_format(token, owner);
+    snprintf(ret_path, 220, "%s-spool/%s", world->path, owner);
+}
+
+/* The first who asks for its row would apply a dead process's spool and remove it; but in the copy
+ * the spool is that of the ledger which the copy took the place of. */
+static void a_look_into_a_copy_leaves_the_spools(void **state)
 {
     struct restored restored;
     struct hx_recover_report report;
+    struct stat before, after;
+    char path[220];
+    restore(*state, &restored);
+    spool_path_of(restored.world, &restored.early.owner, path);
+    assert_int_equal(stat(path, &before), 0);
+    struct hx_store *store = world_open(restored.world, 0);
+    struct world *world = restored.world;
+    /* By each way that looks at the row: a find, and what a stale request is told. */
+    assert_state(store, &restored.early.id, HX_OP_SUCCEEDED);
+    hx_store_request_free(world_find(store, &restored.early, true, true));
+    struct hx_record other = restored.early;
+    other.attempt.number = 7;
+    struct hx_store_request *stale = world_mark(world, store, &other);
+    assert_int_equal(stale->result, HX_STORE_STALE);
+    hx_store_request_free(stale);
+    stale = world_touch(
+        store, &other.id,
+        (struct hx_store_touch){.adopt = true, .expect_adoptions = true, .seen_adoptions = 7});
+    assert_int_equal(stale->result, HX_STORE_STALE);
+    hx_store_request_free(stale);
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(after.st_size, before.st_size);
+    assert_is_copy(store, &restored);
+    assert_is_copy(world_open(world, 2), &restored);
+    /* It was shown and not written: the row is what recover makes of it. */
+    struct hx_inspect *inspect = open_inspect(world);
+    struct hx_inspect_facts facts;
+    assert_int_equal(hx_inspect_facts(inspect, &facts), 0);
+    assert_int_equal(facts.counts[HX_OP_SUCCEEDED], 0);
+    assert_int_equal(facts.counts[HX_OP_RUNNING], 1);
+    hx_inspect_close(inspect);
+    recover_copy(&restored, &report);
+    assert_int_equal(report.spools_applied, 1);
+    assert_int_equal(report.rows_doubted, 0);
+    assert_int_equal(access(path, F_OK), -1);
+    store = world_open(world, 1);
+    assert_null(store->ops->refusal(store));
+    assert_state(store, &restored.early.id, HX_OP_SUCCEEDED);
+}
+
+/* The copy lacks the row: the outcome would be dropped for want of it. */
+static void an_own_spool_beside_a_copy_waits_too(void **state)
+{
+    struct restored restored;
+    char path[220];
     restore(*state, &restored);
     struct hx_store *store = world_open(restored.world, 0);
-    assert_state(store, &restored.early.id, HX_OP_SUCCEEDED);
     assert_is_copy(store, &restored);
-    assert_is_copy(world_open(restored.world, 2), &restored);
-    recover_copy(&restored, &report);
-    assert_int_equal(report.rows_doubted, 0);
-    store = world_open(restored.world, 1);
-    assert_null(store->ops->refusal(store));
+    struct hx_id owner = store->ops->owner(store);
+    spool_path_of(restored.world, &owner, path);
+    spool_success(store, &restored.since);
+    let_it_look_again(store, &restored.early.id);
+    world_close(restored.world, 0);
+    assert_int_equal(access(path, F_OK), 0);
 }
 
 /* Who opens a copy does not settle: the ledger may yet be put back, and lack what was dropped. */
@@ -829,7 +883,8 @@ int main(void)
         ON_WORLD(a_strange_row_is_handed_to_nobody),
         ON_WORLD(another_ledger_is_noticed),
         ON_WORLD(a_copy_that_is_written_stays_one),
-        ON_WORLD(a_copy_that_takes_an_outcome_stays_one),
+        ON_WORLD(a_look_into_a_copy_leaves_the_spools),
+        ON_WORLD(an_own_spool_beside_a_copy_waits_too),
         ON_WORLD(spools_beside_a_copy_wait_for_recover),
         ON_WORLD(a_counter_that_is_torn_ends_no_copy),
         ON_WORLD(recover_applies_spools),

@@ -324,11 +324,16 @@ static bool is_applied(const struct hx_aftermath *aftermath, const struct hx_id 
     return false;
 }
 
-/* Applies the spools of the dead owners among the records. 1 when there were any. */
+/* Applies the spools of the dead owners among the records. 1 when there were any. Beside a restored
+ * copy they may be those of the ledger that it took the place of, and hold outcomes whose rows it
+ * lacks: a spool that is applied goes, and they with it. So there they are left to recover, and to
+ * whoever puts that ledger back. */
 static int apply_spools(struct hx_ledger *ledger, struct hx_store_request *request,
                         struct hx_aftermath *aftermath, bool *ret_needs_sync)
 {
     int any = 0;
+    if (ledger->is_restored_copy)
+        return 0;
     for (uint32_t i = 0; i < request->record_count; i++) {
         const struct hx_store_found *found = &request->records[i];
         const struct hx_id *owner = &found->record.owner;
@@ -347,12 +352,15 @@ static int apply_spools(struct hx_ledger *ledger, struct hx_store_request *reque
     return any;
 }
 
-/* Of a living owner's row the ledger may say "running" when the outcome was told already. */
+/* Of a living owner's row the ledger may say "running" when the outcome was told already; and of a
+ * dead one's, where the spool may not be applied. */
 static int show_spools(struct hx_ledger *ledger, struct hx_store_request *request)
 {
     for (uint32_t i = 0; i < request->record_count; i++) {
         struct hx_store_found *found = &request->records[i];
-        if (found->owner_fact != HX_OWNER_ALIVE || found->record.state != HX_OP_RUNNING)
+        bool may_be_spooled = found->owner_fact == HX_OWNER_ALIVE ||
+                              (found->owner_fact == HX_OWNER_DEAD && ledger->is_restored_copy);
+        if (!may_be_spooled || found->record.state != HX_OP_RUNNING)
             continue;
         int rc = hx_spool_show(ledger, found, &request->arena);
         if (rc < 0)

@@ -4,7 +4,8 @@
  *
  * What a dead owner left in its spool is applied before its row is shown. That needs a synced
  * transaction: in any other, the answer is HX_FIND_NEEDS_SYNC, and the caller begins again in one.
- * What a living one has there is shown, and left to its owner to commit.
+ * What a living one has there is shown, and left to its owner to commit. In a restored copy what a
+ * dead one has there is only shown too.
  */
 #ifndef HX_ADAPTER_STORE_SQLITE_FIND_H
 #define HX_ADAPTER_STORE_SQLITE_FIND_H

@@ -117,7 +117,8 @@ void hx_aftermath_carry_out(struct hx_ledger *ledger, struct hx_aftermath *after
 int hx_batch_apply_own_spool(struct hx_batcher *batcher)
 {
     struct hx_ledger *ledger = batcher->ledger;
-    if (ledger->spool.entry_count == 0)
+    /* A copy may lack the rows: the entries wait until a person has said what it is. */
+    if (ledger->spool.entry_count == 0 || ledger->is_restored_copy)
         return 0;
     hx_aftermath_reset(&batcher->aftermath);
     int rc = hx_ledger_begin(ledger, HX_TXN_SYNCED);
