@@ -48,12 +48,12 @@ enum hx_row_fate hx_retention_fate(const struct hx_old_row *row, struct hx_wall 
     if (!hx_retention_may_fade(row->state, row->is_disputed))
         return HX_ROW_STAY;
     if (row->state == HX_OP_EXPIRED)
-        return row->age_ms > TOMBSTONE_MS ? HX_ROW_GO : HX_ROW_STAY;
+        return row->age_ms > TOMBSTONE_MS && !row->is_named ? HX_ROW_GO : HX_ROW_STAY;
     /* The mark may never come near the present, or fresh keys would be refused: a row that
      * claims to have been used just now, or in the future, waits. */
     bool is_behind = row->newest.ms < now.ms - DAY_MS;
     if (row->age_ms > contract->row_retention_ms && is_behind)
-        return row->is_key_timed ? HX_ROW_GO : HX_ROW_TOMBSTONE;
+        return row->is_key_timed && !row->is_named ? HX_ROW_GO : HX_ROW_TOMBSTONE;
     if (is_payload_over(contract, row->age_ms) && (row->has_payload || row->is_hot))
         return HX_ROW_LOSE_PAYLOAD;
     bool is_window_over = row->age_ms > DAY_MS && row->age_ms > contract->repeat_window_ms;

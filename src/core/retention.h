@@ -7,6 +7,10 @@
  * once more. So it is decided here, and a store only carries it out. It looks at the little of
  * a row that decides, since a store judges thousands of them at a time.
  *
+ * A successor answers for its key as long as the one before it is there: without it the older row
+ * would be taken for the newest, and the answers of both would mix. So a row that another one names
+ * as its successor leaves a tombstone at least, which goes when that one has gone or goes with it.
+ *
  *   INV-18  The low-water mark never falls, and rows go only behind it.
  */
 #ifndef HX_CORE_RETENTION_H
@@ -31,6 +35,7 @@ struct hx_old_row {
     bool is_disputed;
     bool is_told_pending;
     bool has_payload;
+    bool is_named;         /* the row of the one before it, whose successor it is, is there */
     int64_t age_ms;        /* since its last use, by the ledger's own clock */
     struct hx_wall newest; /* see hx_retention_newest */
 };

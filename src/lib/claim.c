@@ -228,6 +228,11 @@ static int look(struct hapax_call *call, struct hapax_conn *conn, const struct h
         *ret_answer = HX_ANSWER_KEY_CONFLICT;
         return 1;
     }
+    if (record->is_superseded) {
+        /* It is the newest of its key, so the row of its successor is gone. */
+        *ret_answer = HX_ANSWER_KEY_EXPIRED;
+        return 1;
+    }
     hx_op_init_loaded(&call->op, record);
     call->facts = hx_lib_facts(call, &request->records[0]);
     call->has_record = true;

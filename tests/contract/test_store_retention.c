@@ -141,6 +141,73 @@ static void rows_go_in_their_time(void **state)
     world_free(world);
 }
 
+/* The next generation of the same key, in the commit that ends the one before. */
+static struct hx_record succeed(struct world *world, struct hx_record *old, uint64_t expected_fence)
+{
+    struct hx_record next = world_record(world, 0, 0);
+    next.key = old->key;
+    next.identity = old->identity;
+    next.generation = old->generation + 1;
+    next.predecessor = old->id;
+    old->successor = next.id;
+    struct hx_store_request *request = hx_store_request_new(HX_STORE_UPDATE, NULL);
+    request->record = *old;
+    request->expected_fence = expected_fence;
+    request->has_second = true;
+    request->second = next;
+    done(world_run(world->stores[0], request));
+    return next;
+}
+
+static enum hx_op_state state_of_id(struct world *world, const struct hx_record *record)
+{
+    struct hx_store_request *request = world_find_id(world->stores[0], &record->id);
+    enum hx_op_state state =
+        request->record_count == 0 ? HX_OP_ABSENT : request->records[0].record.state;
+    hx_store_request_free(request);
+    return state;
+}
+
+/* Its key means the newest: if that one's row went alone, a caller would be sent on to nobody, or
+ * be told "failed" of what was done again. */
+static void a_successor_stays_while_the_one_before_it_does(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    enum { SUPERSEDED, DISPUTED, PLAIN, COUNT };
+    struct hx_record first[COUNT], second[COUNT], third;
+    char keys[COUNT][HX_ID_TEXT_SIZE];
+    world_open(world, 0);
+    for (unsigned i = 0; i < COUNT; i++) {
+        first[i] = world_record(world, 0, i);
+        hx_id_format(&first[i].id, keys[i]);
+        first[i].key = hx_span(keys[i], HX_ID_TEXT_SIZE - 1); /* it tells its time */
+        first[i].identity = hx_record_identity(world->hasher, &first[i], false);
+        done(world_insert(world->stores[0], &first[i]));
+        first[i].state = i == SUPERSEDED ? HX_OP_UNKNOWN : HX_OP_FAILED;
+        first[i].is_superseded = i == SUPERSEDED;
+        first[i].is_disputed = i == DISPUTED;
+        second[i] = succeed(world, &first[i], 1);
+    }
+    second[SUPERSEDED].state = HX_OP_FAILED;
+    third = succeed(world, &second[SUPERSEDED], 1);
+    settle(world, &third, HX_OP_SUCCEEDED);
+    settle(world, &second[DISPUTED], HX_OP_SUCCEEDED);
+    settle(world, &second[PLAIN], HX_OP_SUCCEEDED);
+    for (int month = 0; month < 20; month++) {
+        pass_days(world, 31);
+        sweep(world);
+        assert_int_equal(state_of(world, &first[SUPERSEDED]), HX_OP_EXPIRED);
+        assert_int_equal(state_of_id(world, &third), HX_OP_EXPIRED);
+        assert_int_equal(state_of_id(world, &second[SUPERSEDED]), HX_OP_EXPIRED);
+        assert_int_equal(state_of(world, &first[DISPUTED]), HX_OP_EXPIRED);
+        assert_int_equal(state_of_id(world, &first[DISPUTED]), HX_OP_FAILED);
+        /* Nothing keeps the one before it, and both go together. */
+        assert_int_equal(state_of_id(world, &first[PLAIN]), HX_OP_ABSENT);
+        assert_int_equal(state_of_id(world, &second[PLAIN]), HX_OP_ABSENT);
+    }
+    world_free(world);
+}
+
 struct seen {
     struct hx_id ids[16];
     unsigned count;
@@ -378,6 +445,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_go_in_their_time),
+        cmocka_unit_test(a_successor_stays_while_the_one_before_it_does),
         cmocka_unit_test(pages_skip_nothing_when_rows_go_between),
         cmocka_unit_test(a_jumping_clock_takes_nothing),
         cmocka_unit_test(the_mark_never_falls),

@@ -371,6 +371,23 @@ static void absence_is_proved_by_three_looks(void **state)
     hapax_call_free(call);
 }
 
+/* Sweeps of before took a successor's row ahead of the one that names it. */
+static void a_successor_that_is_gone_has_expired(void **state)
+{
+    struct bench *bench = *state;
+    struct hapax_call *call = claim(bench, "order-9", HAPAX_RUN);
+    assert_ok(bench, hapax_lost(call, NULL, &bench->error));
+    hapax_call_free(call);
+    bench_close(bench);
+    sqlite3 *db = db_open(bench->path);
+    db_run(db, "UPDATE op SET is_superseded = 1, successor = randomblob(16)");
+    sqlite3_close(db);
+    bench_open(bench);
+    call = claim(bench, "order-9", HAPAX_EXPIRED);
+    assert_string_equal(info_of(call).code, "KEY_EXPIRED");
+    hapax_call_free(call);
+}
+
 static void a_name_or_a_tenant_of_its_own_is_another_operation(void **state)
 {
     struct bench *bench = *state;
@@ -411,6 +428,7 @@ int main(void)
         TEST(delivery_is_kept_for_people),
         TEST(a_claim_may_wait_and_no_longer),
         TEST(absence_is_proved_by_three_looks),
+        TEST(a_successor_that_is_gone_has_expired),
         TEST(a_name_or_a_tenant_of_its_own_is_another_operation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,6 +103,27 @@ static void a_result_is_over_when_the_sweep_may_take_it(void **state)
     assert_false(hx_retention_is_payload_over(&record, 2001));
 }
 
+/* Or its key would mean the older one again. */
+static void a_successor_answers_for_its_key_as_long_as_the_one_before_it(void **state)
+{
+    (void)state;
+    struct hx_contract contract = hx_contract_default();
+    struct hx_wall now = {NOW_MS};
+    struct hx_old_row row = {.state = HX_OP_SUCCEEDED,
+                             .contract = &contract,
+                             .is_key_timed = true,
+                             .age_ms = 40 * DAY_MS,
+                             .newest = {NOW_MS - 40 * DAY_MS}};
+    assert_int_equal(hx_retention_fate(&row, now), HX_ROW_GO);
+    row.is_named = true;
+    assert_int_equal(hx_retention_fate(&row, now), HX_ROW_TOMBSTONE);
+    row.state = HX_OP_EXPIRED;
+    row.age_ms = 401 * DAY_MS;
+    assert_int_equal(hx_retention_fate(&row, now), HX_ROW_STAY);
+    row.is_named = false;
+    assert_int_equal(hx_retention_fate(&row, now), HX_ROW_GO);
+}
+
 static void nothing_goes_ahead_of_the_mark(void **state)
 {
     (void)state;
@@ -169,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_row_has_its_fate),
         cmocka_unit_test(a_result_is_over_when_the_sweep_may_take_it),
+        cmocka_unit_test(a_successor_answers_for_its_key_as_long_as_the_one_before_it),
         cmocka_unit_test(nothing_goes_ahead_of_the_mark),
         cmocka_unit_test(the_time_inside_the_key_counts),
         cmocka_unit_test(what_fades_may_become_expired),

@@ -44,6 +44,7 @@ static int read_row(struct hx_ledger *ledger, sqlite3_stmt *stmt, struct old_row
     judged->is_hot = sqlite3_column_int(stmt, 14) != 0;
     judged->is_told_pending = sqlite3_column_int(stmt, 15) != 0;
     judged->has_payload |= sqlite3_column_int(stmt, 16) != 0; /* a stream or resume point */
+    judged->is_named = sqlite3_column_int(stmt, 17) != 0;
     return HX_TRACE(hx_ledger_contract(ledger, sqlite3_column_int64(stmt, 9), &row->contract));
 }
 
