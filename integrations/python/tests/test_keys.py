@@ -28,9 +28,10 @@ class Info:
         self.__dict__.update(values)
 
 
-def place(run=0, thread="t", task="k"):
-    ids = ("langgraph", thread, f"n:{task}", "c", task)
-    return Place(ids, ids[:3], (task, run), thread)
+def place(run=0, thread="t", task="k", checkpoint=None):
+    checkpoint = checkpoint or f"before {task}"
+    ids = ("langgraph", thread, f"n:{task}", checkpoint, task)
+    return Place(ids, ids[:3], (task, run), thread, checkpoint)
 
 
 class KeyTest(unittest.TestCase):
@@ -183,6 +184,62 @@ class KeyTest(unittest.TestCase):
         again = [one_of(2, is_open=False) for _ in range(2)]
         self.assertEqual(again[0], first[0])
         self.assertNotEqual(again[1], first[0])
+
+    def note_open(self, keys, where, *args, **more):
+        key = self.call(keys, where, *args, **more)
+        keys.note(where, "pay", "charge", {}, key, is_open=True)
+        return key
+
+    def test_what_the_program_names_differently_shares_no_key(self):
+        keys = Keys()
+        with call_id("invoice 17"):
+            first = self.note_open(keys, place(1))
+        with call_id("invoice 18"):
+            second = self.note_open(keys, place(1))
+        self.assertNotEqual(first, second)
+        unnamed = [self.note_open(keys, place(1)), self.note_open(keys, place(1), None, "c1")]
+        self.assertNotIn(first, unnamed)
+        self.assertNotIn(second, unnamed)
+        # Nor is an open one of no name taken by a call that has one.
+        with call_id("invoice 19"):
+            own = self.call(Keys(), place(1))
+            self.assertEqual(self.note_open(keys, place(1)), own)
+        # Run again, and in a later turn, each is its own.
+        for task in ("k", "later"):
+            for name, key in (("invoice 18", second), ("invoice 17", first)):
+                with call_id(name):
+                    self.assertEqual(self.call(keys, place(2, task=task)), key, task)
+
+    def test_tasks_of_one_checkpoint_share_no_key(self):
+        keys = Keys()
+        together = [place(1, task=name, checkpoint="c") for name in ("one", "two")]
+        for tool_call_id in (None, "c1"):
+            one, two = (self.note_open(keys, where, None, tool_call_id) for where in together)
+            self.assertNotEqual(one, two)
+            again = [place(2, task=name, checkpoint="c") for name in ("one", "two")]
+            got = [self.call(keys, where, None, tool_call_id) for where in reversed(again)]
+            self.assertEqual(got, [two, one])
+            for where, key in zip(together, (one, two), strict=True):
+                keys.note(where, "pay", "charge", {}, key, is_open=False)
+
+    def test_an_open_key_that_was_taken_over_is_the_taker_s_among_its_siblings(self):
+        keys = Keys()
+        first = self.note_open(keys, place(1), None, "c1")
+        two, three = (place(2, task=name, checkpoint="later") for name in ("two", "three"))
+        self.assertEqual(self.note_open(keys, two, None, "c2"), first)
+        self.assertNotEqual(self.note_open(keys, three, None, "c3"), first)
+
+    def test_a_step_and_a_thread_of_one_name_share_no_key(self):
+        keys = Keys()
+        with step("a"):
+            stepped = self.note_open(keys, current_place())
+        with step("a\0b"):
+            self.note_open(keys, current_place())
+            own = self.call(Keys(), current_place())
+        with step("a", "b"):
+            self.assertNotEqual(self.call(keys, current_place()), own)
+        for thread in ("a", '["a"]'):
+            self.assertNotEqual(self.call(keys, place(1, thread=thread)), stepped)
 
     def test_a_step_of_another_framework(self):
         def run():

@@ -21,7 +21,7 @@ from langchain_mcp_adapters.tools import load_mcp_tools
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, create_react_agent
-from langgraph.types import Command, RetryPolicy, interrupt
+from langgraph.types import Command, RetryPolicy, Send, interrupt
 
 from hapax_mcp import HapaxRefused
 from hapax_mcp.langchain import HapaxInterceptor, UnstableKeyWarning, call_id, load_tools
@@ -407,6 +407,54 @@ class LangGraphTest(unittest.IsolatedAsyncioTestCase):
             fifth = said(await app.ainvoke(ask(("c5", charge)), thread("a")))
             self.assertTrue(fifth.startswith("Status: waiting for a person's approval."), fifth)
         self.assertEqual(way.effects(), 2)
+
+    async def test_calls_with_names_of_their_own_are_asked_for_each(self):
+        way, runs, approved = self.way("--approval", "always"), [], []
+        async with way.session() as session:
+            seen = {}
+            keys = HapaxInterceptor(on_answer=lambda one: seen.setdefault(one.id, one))
+            charge = named(await load_tools(session, server_name="pay", interceptor=keys))
+
+            async def node(state):
+                # The order turns round; the names do not care.
+                numbers = (17, 18) if not runs else (18, 17)
+                said_to = {}
+                for number in numbers:
+                    with call_id(f"invoice {number}"):
+                        said_to[number] = (await charge.ainvoke({"amount": 5}))[0]["text"]
+                runs.append(said_to)
+                if len(runs) == 3:
+                    return {"n": 1}
+                if len(approved) < 2:
+                    approved.append(list(seen)[len(approved)])
+                    await way.ops("approve", approved[-1])
+                raise ConnectionError("run again")
+
+            app = graph(node, RetryPolicy(initial_interval=0.01, max_attempts=5), InMemorySaver())
+            await app.ainvoke({"n": 0}, thread("a"))
+        self.assertEqual(len(seen), 2, "one was asked for under the key of the other")
+        self.assertTrue(runs[1][17].startswith("charged, receipt"), runs)
+        self.assertTrue(runs[1][18].startswith("Status: waiting for a person"), runs)
+        self.assertEqual(runs[2][17], runs[1][17])
+        self.assertTrue(runs[2][18].startswith("charged, receipt"), runs)
+        self.assertNotEqual(runs[2][17], runs[2][18])
+        self.assertEqual(way.effects(), 2)
+
+    async def test_tasks_that_were_planned_together_are_asked_for_each(self):
+        way, seen = self.way("--approval", "always"), set()
+        async with way.session() as session:
+            keys = HapaxInterceptor(on_answer=lambda one: seen.add(one.id))
+            charge = named(await load_tools(session, server_name="pay", interceptor=keys))
+
+            async def node(state):
+                await charge.ainvoke({"amount": 5})
+
+            builder = StateGraph(State)
+            builder.add_node("act", node)
+            builder.add_conditional_edges(START, lambda _: [Send("act", {"n": n}) for n in (1, 2)])
+            app = builder.compile(checkpointer=InMemorySaver())
+            await app.ainvoke({"n": 0}, {**thread("a"), "max_concurrency": 1})
+        self.assertEqual(len(seen), 2, "one was asked for under the key of the other")
 
     async def test_other_arguments_on_the_second_run_are_refused_and_not_retried(self):
         way = self.way()

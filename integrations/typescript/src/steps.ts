@@ -27,6 +27,8 @@ export interface Place {
   root: string[];
   run: string;
   thread?: string;
+  /** What the tasks that were planned together share. None of them is the repeat of another. */
+  checkpoint?: string;
 }
 
 /** LangGraph's ExecutionInfo, as far as it is used here. */
@@ -74,6 +76,7 @@ export function langgraphPlace(info: ExecutionInfo): Place {
     root: ["langgraph", thread, namespace.split("|")[0]],
     run: `task ${task} ${info.nodeFirstAttemptTime} ${info.nodeAttempt}`,
     thread: thread === "" ? undefined : thread,
+    checkpoint: info.checkpointId || undefined,
   };
 }
 
@@ -114,6 +117,25 @@ interface Run {
   inFlight: Set<{ kind: string; equal: string }>;
 }
 
+/** Whose an open key is: tasks of one checkpoint, the latest that it was sent from. */
+interface Open {
+  checkpoint?: string;
+  tasks: Set<string>;
+}
+
+const taskOf = (place: Place): string => JSON.stringify(place.ids);
+
+/** The kind of step, its thread, the program's own name for the call, and the call. */
+function slotOf(call: Call): string {
+  const { ids, thread } = call.place;
+  return JSON.stringify([ids[0], thread, names.getStore() ?? null, signature(call)]);
+}
+
+function isOfSibling(place: Place, open: Open): boolean {
+  const isTogether = place.checkpoint !== undefined && place.checkpoint === open.checkpoint;
+  return isTogether && !open.tasks.has(taskOf(place));
+}
+
 function touch<V>(map: Map<string, V>, key: string, value: V, max: number): V {
   map.delete(key);
   map.set(key, value);
@@ -124,7 +146,7 @@ function touch<V>(map: Map<string, V>, key: string, value: V, max: number): V {
 /** Hands out the keys of one program's calls. */
 export class Keys {
   readonly #runs = new Map<string, Run>();
-  readonly #open = new Map<string, string[]>();
+  readonly #open = new Map<string, Map<string, Open>>();
   // By the key of the call's own place: the key that it was given, and its task.
   readonly #given = new Map<string, { key: string; task: string }>();
   readonly #taken = new Map<string, number>(); // by calls that have not ended
@@ -163,29 +185,40 @@ export class Keys {
   /**
    * Remembers a key whose outcome is not known, so that an equal call of this thread, such as a
    * model's second try under a new tool call id, asks for that outcome and does not act. Only after
-   * a call has ended: two equal calls that leave together are two intents.
+   * a call has ended: two equal calls that leave together are two intents. So are two calls that the
+   * program names differently, and those of two tasks of one checkpoint.
    */
   note(call: Call, key: string, isOpen: boolean): void {
-    if (call.place.thread === undefined) return;
-    const slot = JSON.stringify([call.place.thread, signature(call)]);
-    const keys = (this.#open.get(slot) ?? []).filter((other) => other !== key || isOpen);
-    if (isOpen && !keys.includes(key)) keys.push(key);
-    if (keys.length > 0) touch(this.#open, slot, keys, OPEN_MAX);
+    const { place } = call;
+    if (place.thread === undefined) return;
+    const slot = slotOf(call);
+    const keys = this.#open.get(slot) ?? new Map<string, Open>();
+    const before = keys.get(key);
+    const tasks = before?.checkpoint === place.checkpoint ? before?.tasks : undefined;
+    if (isOpen)
+      keys.set(key, {
+        checkpoint: place.checkpoint,
+        tasks: (tasks ?? new Set<string>()).add(taskOf(place)),
+      });
+    else keys.delete(key);
+    if (keys.size > 0) touch(this.#open, slot, keys, OPEN_MAX);
     else this.#open.delete(slot);
   }
 
   /**
-   * The key that a call is sent under: the one it had before, else one that is open and that no
-   * other call has, else its own. Each open key is one intent, so two calls that leave together get
-   * two; and a call that is run again takes none that belongs to another one.
+   * The key that a call is sent under: the one it had before, else one that is open, that may be its
+   * own and that no other call has, else its own. Each open key is one intent, so two calls that
+   * leave together get two; and a call that is run again takes none that belongs to another one.
    */
   async #giveTo<T>(call: Call, own: string, body: (key: string) => Promise<T>): Promise<T> {
-    if (call.place.thread === undefined) return body(own);
-    const keys = this.#open.get(JSON.stringify([call.place.thread, signature(call)])) ?? [];
-    const free = () => keys.find((other) => !this.#taken.has(other));
+    const { place } = call;
+    if (place.thread === undefined) return body(own);
+    const keys = this.#open.get(slotOf(call)) ?? new Map<string, Open>();
+    const isFree = ([other, open]: [string, Open]) =>
+      !this.#taken.has(other) && !isOfSibling(place, open);
     const before = this.#given.get(own)?.key;
-    const key = before ?? (keys.includes(own) ? own : (free() ?? own));
-    const task = JSON.stringify(call.place.ids);
+    const key = before ?? (keys.has(own) ? own : ([...keys].find(isFree)?.[0] ?? own));
+    const task = taskOf(place);
     // Not what an earlier call of this task left open: when that is run again and has its result, a
     // call that still follows it is one of its own.
     if (key === own || this.#given.get(key)?.task !== task)

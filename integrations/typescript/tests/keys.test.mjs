@@ -11,9 +11,9 @@ import { Keys, callId, currentStep, langgraphPlace, step } from "../dist/steps.j
 const vectors = JSON.parse(
   readFileSync(join(import.meta.dirname, "..", "..", "vectors.json"), "utf8"),
 );
-const place = (run = 0, thread = "t", task = "k") => {
-  const ids = ["langgraph", thread, `n:${task}`, "c", task];
-  return { ids, root: ids.slice(0, 3), run: `${task} ${run}`, thread };
+const place = (run = 0, thread = "t", task = "k", checkpoint = `before ${task}`) => {
+  const ids = ["langgraph", thread, `n:${task}`, checkpoint, task];
+  return { ids, root: ids.slice(0, 3), run: `${task} ${run}`, thread, checkpoint };
 };
 const call = (where, args = {}, toolCallId = undefined, tool = "charge") => ({
   place: where,
@@ -173,6 +173,62 @@ test("a call that follows an open one of its node is its own when that is settle
   const again = [await oneOf(2, false), await oneOf(2, false)];
   assert.equal(again[0], first[0]);
   assert.notEqual(again[1], first[0]);
+});
+
+const noteOpen = async (keys, one) => {
+  const key = await keyOf(keys, one);
+  keys.note(one, key, true);
+  return key;
+};
+
+test("what the program names differently shares no key", async () => {
+  const keys = new Keys();
+  const [first, second] = [
+    await callId("invoice 17", () => noteOpen(keys, call(place(1)))),
+    await callId("invoice 18", () => noteOpen(keys, call(place(1)))),
+  ];
+  assert.notEqual(first, second);
+  for (const id of [undefined, "c1"]) {
+    const key = await noteOpen(keys, call(place(1), {}, id));
+    assert.ok(key !== first && key !== second);
+  }
+  // Nor is an open one of no name taken by a call that has one.
+  const third = (keys) => callId("invoice 19", () => keyOf(keys, call(place(1))));
+  assert.equal(await third(keys), await third(new Keys()));
+  // Run again, and in a later turn, each is its own.
+  for (const task of ["k", "later"])
+    for (const [name, key] of [["invoice 18", second], ["invoice 17", first]])
+      assert.equal(await callId(name, () => keyOf(keys, call(place(2, "t", task)))), key, task);
+});
+
+test("tasks of one checkpoint share no key", async () => {
+  const keys = new Keys();
+  for (const id of [undefined, "c1"]) {
+    const calls = (run) => ["one", "two"].map((task) => call(place(run, "t", task, "c"), {}, id));
+    const [one, two] = calls(1);
+    const first = [await noteOpen(keys, one), await noteOpen(keys, two)];
+    assert.notEqual(first[0], first[1]);
+    const again = calls(2);
+    assert.equal(await keyOf(keys, again[1]), first[1]);
+    assert.equal(await keyOf(keys, again[0]), first[0]);
+    keys.note(one, first[0], false);
+    keys.note(two, first[1], false);
+  }
+});
+
+test("an open key that was taken over is the taker's among its siblings", async () => {
+  const keys = new Keys();
+  const first = await noteOpen(keys, call(place(1), {}, "c1"));
+  const [two, three] = ["two", "three"].map((task) => place(2, "t", task, "later"));
+  assert.equal(await noteOpen(keys, call(two, {}, "c2")), first);
+  assert.notEqual(await noteOpen(keys, call(three, {}, "c3")), first);
+});
+
+test("a step and a thread of one name share no key", async () => {
+  const keys = new Keys();
+  const stepped = await step(["a"], () => noteOpen(keys, call(currentStep())));
+  for (const thread of ["a", '["a"]'])
+    assert.notEqual(await keyOf(keys, call(place(1, thread))), stepped);
 });
 
 test("a step of another framework", async () => {

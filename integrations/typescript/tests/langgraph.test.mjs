@@ -12,6 +12,7 @@ import {
   MemorySaver,
   MessagesAnnotation,
   START,
+  Send,
   StateGraph,
   interrupt,
 } from "@langchain/langgraph";
@@ -196,10 +197,11 @@ test("a running call is running, and the model cannot start it again", async (t)
   const way = new Way(t, ["--join-wait", "50ms"]);
   const client = await way.connect();
   const keys = new Keys();
-  const slow = { amount: 5, sleep_ms: 3000 };
+  // It runs well past the bound of the impatient one, which leaves room for a busy machine.
+  const slow = { amount: 5, sleep_ms: 8000 };
   const options = { keys, waitMs: 200 };
   // The first answer is lost to a timeout, which is told as unknown, not as a failure.
-  const impatient = await loadTools("pay", client, { ...options, defaultToolTimeout: 300 });
+  const impatient = await loadTools("pay", client, { ...options, defaultToolTimeout: 2000 });
   const first = said(await toolNodeApp(impatient).invoke(ask(["c1", slow]), thread("a")));
   assert.match(first, /^Status: unknown\./);
   // The model tries again: a new tool call, a new task; one operation.
@@ -282,6 +284,59 @@ test("two equal calls that are open are asked for each", async (t) => {
   const fifth = said(await app.invoke(ask(["c5", args]), thread("a")));
   assert.match(fifth, /^Status: waiting for a person's approval\./);
   assert.equal(way.effects(), 2);
+});
+
+test("calls with names of their own are asked for each", async (t) => {
+  const way = new Way(t, ["--approval", "always"]);
+  const seen = new Set();
+  const onAnswer = (one) => seen.add(one.id);
+  const options = { onAnswer, keys: new Keys() };
+  const tool = charge(await loadTools("pay", await way.connect(), options));
+  const runs = [];
+  const approved = [];
+  const node = async () => {
+    const saidTo = {};
+    // The order turns round; the names do not care.
+    for (const number of runs.length > 0 ? [18, 17] : [17, 18])
+      saidTo[number] = await callId(`invoice ${number}`, () =>
+        tool.invoke({ amount: 5 }).catch((error) => error.message),
+      );
+    runs.push(saidTo);
+    if (runs.length === 3) return { n: 1 };
+    assert.equal(seen.size, 2, "one was asked for under the key of the other");
+    approved.push([...seen][approved.length]);
+    way.ops("approve", approved.at(-1));
+    throw new Error("run again");
+  };
+  const app = graph(node, { ...QUICK, maxAttempts: 5 }, new MemorySaver());
+  await app.invoke({ n: 0 }, thread("a"));
+  assert.match(runs[1][17], /^charged, receipt/);
+  assert.match(runs[1][18], /^Status: waiting for a person/);
+  assert.equal(runs[2][17], runs[1][17]);
+  assert.match(runs[2][18], /^charged, receipt/);
+  assert.notEqual(runs[2][17], runs[2][18]);
+  assert.equal(way.effects(), 2);
+});
+
+test("tasks that were planned together are asked for each", async (t) => {
+  const way = new Way(t, ["--approval", "always"]);
+  const seen = new Set();
+  const options = { onAnswer: (one) => seen.add(one.id), keys: new Keys() };
+  const tool = charge(await loadTools("pay", await way.connect(), options));
+  let end;
+  const first = new Promise((resolve) => (end = resolve));
+  const node = async ({ n }) => {
+    if (n === 2) await first; // what the first one left open is there to be taken
+    await tool.invoke({ amount: 5 }).catch(() => {});
+    end();
+    return {};
+  };
+  const app = new StateGraph(State)
+    .addNode("act", node)
+    .addConditionalEdges(START, () => [1, 2].map((n) => new Send("act", { n })))
+    .compile({ checkpointer: new MemorySaver() });
+  await app.invoke({ n: 0 }, thread("a"));
+  assert.equal(seen.size, 2, "one was asked for under the key of the other");
 });
 
 test("the prebuilt agent, its tools run again", async (t) => {

@@ -44,6 +44,8 @@ class Place:
     root: tuple[str, ...]
     run: tuple[Any, ...]
     thread: str | None
+    # What the tasks that were planned together share. None of them is the repeat of another.
+    checkpoint: str | None = None
 
 
 _step: ContextVar[Place | None] = ContextVar("hapax_step", default=None)
@@ -53,7 +55,7 @@ _call_id: ContextVar[str | None] = ContextVar("hapax_call_id", default=None)
 @contextmanager
 def step(*ids: str) -> Iterator[None]:
     """The calls inside belong to the step of that name, for frameworks other than LangGraph."""
-    place = Place(("step", *ids), ("step", *ids), ("step", object()), "\0".join(ids))
+    place = Place(("step", *ids), ("step", *ids), ("step", object()), json.dumps(ids))
     token = _step.set(place)
     try:
         yield
@@ -80,6 +82,7 @@ def langgraph_place(info: Any) -> Place:
         root=("langgraph", thread, namespace.split("|")[0]),
         run=(info.task_id, info.node_first_attempt_time, info.node_attempt),
         thread=thread or None,
+        checkpoint=info.checkpoint_id or None,
     )
 
 
@@ -123,13 +126,25 @@ class _Run:
     in_flight: list[tuple[str, str, str]] = field(default_factory=list)
 
 
+@dataclass
+class _Open:
+    """Whose an open key is: tasks of one checkpoint, the latest that it was sent from."""
+
+    checkpoint: str | None
+    tasks: set[tuple[str, ...]]
+
+
+# The kind of step, its thread, the program's own name for the call, and the call.
+_Slot = tuple[str, str | None, str | None, str]
+
+
 class Keys:
     """Hands out the keys of one program's calls. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs: OrderedDict[tuple[Any, ...], _Run] = OrderedDict()
-        self._open: OrderedDict[tuple[str, str], list[str]] = OrderedDict()
+        self._open: OrderedDict[_Slot, dict[str, _Open]] = OrderedDict()
         # By the key of the call's own place: the key that it was given, and its task.
         self._given: OrderedDict[str, tuple[str, tuple[str, ...]]] = OrderedDict()
         self._taken: Counter[str] = Counter()  # by calls that have not ended
@@ -192,15 +207,21 @@ class Keys:
         """Remembers a key whose outcome is not known, so that an equal call of this thread, such as
         a model's second try under a new tool call id, asks for that outcome and does not act.
 
-        Only after a call has ended: two equal calls that leave together are two intents.
+        Only after a call has ended: two equal calls that leave together are two intents. So are two
+        calls that the program names differently, and those of two tasks of one checkpoint.
         """
         if place.thread is None:
             return
-        slot = (place.thread, signature(server, tool, arguments))
+        slot = self._slot(place, signature(server, tool, arguments))
         with self._lock:
-            keys = [other for other in self._open.pop(slot, []) if other != key or is_open]
-            if is_open and key not in keys:
-                keys.append(key)
+            keys = self._open.pop(slot, {})
+            if is_open:
+                mine = keys.setdefault(key, _Open(place.checkpoint, set()))
+                if mine.checkpoint != place.checkpoint:
+                    mine.checkpoint, mine.tasks = place.checkpoint, set()
+                mine.tasks.add(place.ids)
+            else:
+                keys.pop(key, None)
             if keys:
                 self._open[slot] = keys
             while len(self._open) > OPEN_MAX:
@@ -208,16 +229,20 @@ class Keys:
 
     @contextmanager
     def _given_to(self, place: Place, equal: str, own: str) -> Iterator[str]:
-        """The key that a call is sent under: the one it had before, else one that is open and that
-        no other call has, else its own. Each open key is one intent, so two calls that leave
-        together get two; and a call that is run again takes none that belongs to another one.
+        """The key that a call is sent under: the one it had before, else one that is open, that may
+        be its own and that no other call has, else its own. Each open key is one intent, so two calls
+        that leave together get two; and a call that is run again takes none that belongs to another.
         """
         if place.thread is None:
             yield own
             return
         with self._lock:
-            keys = self._open.get((place.thread, equal), [])
-            free = (other for other in keys if not self._taken[other])
+            keys = self._open.get(self._slot(place, equal), {})
+            free = (
+                other
+                for other, mine in keys.items()
+                if not self._taken[other] and not self._is_of_sibling(place, mine)
+            )
             before, _ = self._given.pop(own, (None, ()))
             key = before or (own if own in keys else next(free, own))
             # Not what an earlier call of this task left open: when that is run again and has its
@@ -234,6 +259,15 @@ class Keys:
                 self._taken[key] -= 1
                 if not self._taken[key]:
                     del self._taken[key]
+
+    @staticmethod
+    def _slot(place: Place, equal: str) -> _Slot:
+        return place.ids[0], place.thread, _call_id.get(), equal
+
+    @staticmethod
+    def _is_of_sibling(place: Place, mine: _Open) -> bool:
+        is_together = place.checkpoint is not None and place.checkpoint == mine.checkpoint
+        return is_together and place.ids not in mine.tasks
 
     def _run_of(self, place: Place) -> _Run:
         run = self._runs.pop(place.run, None) or _Run()
