@@ -75,7 +75,7 @@ def measure(cutting, cutter, way):
 
 
 def before_hapax(t, way, is_keyed, script):
-    running = Serve(t, ["--", *stub(t, script)], "--orphan-timeout", "20s")
+    running = Serve(t, ["--", *stub(t, script)], "--orphan-timeout", "120s")
     cutter = ByteCutter(t, running.port)
     cutting = Cutting(t, running, cutter.port, is_keyed, {})
     size = measure(cutting, cutter, way)
@@ -111,7 +111,7 @@ def behind_hapax(t, way, is_keyed):
     site = Site(t).serve({"session": "s1"})
     cutter = ByteCutter(t, site.port)
     url = f"http://127.0.0.1:{cutter.port}/mcp"
-    running = Serve(t, [url], "--name", "e2e", "--orphan-timeout", "20s")
+    running = Serve(t, [url], "--name", "e2e", "--orphan-timeout", "120s")
     cutting = Cutting(t, running, running.port, is_keyed, {"steps": STEPS})
     size = measure(cutting, cutter, way)
     real, unknown, astray = set(), set(), 0

@@ -107,7 +107,7 @@ class Bench:
             url = f"http://127.0.0.1:{self.upstream.port}/mcp" if self.upstream else None
             words = [url] if url else ["--", *server]
             # Long enough for everything here, short enough to be waited for at the end.
-            self.serve = Serve(t, words, "--name", "e2e", "--orphan-timeout", "20s", *options)
+            self.serve = Serve(t, words, "--name", "e2e", "--orphan-timeout", "120s", *options)
         target = self.serve.port if self.serve else self.server.port
         self.proxy = WebProxy(t, target, t.path("wire/client-web.jsonl"))
         self.client = SdkClient(t, driver)

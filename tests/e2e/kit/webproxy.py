@@ -7,10 +7,12 @@ request back when told, and cuts the connection of one. `ByteCutter` cuts after 
 
 import asyncio
 import json
+import re
 import select
 import socket
 import struct
 import threading
+import time
 
 CALL, CANCEL = "tools/call", "notifications/cancelled"
 
@@ -252,6 +254,19 @@ class WebProxy:
         self.thread.join(10)
 
 
+def wait_end_known(port, from_port, seconds=20.0):
+    """Until the connection at `port` of this machine from `from_port` is no longer an open one there.
+    The kernel of a busy machine delivers some later than others, over loopback too.
+    """
+    row = re.compile(rf":{port:04X} \w+:{from_port:04X} 01 ")
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with open("/proc/net/tcp", encoding="ascii") as connections:
+            if not any(row.search(line) for line in connections):
+                return
+        time.sleep(0.001)
+
+
 class ByteCutter:
     """`arm(way, count, is_rude)`: the next `count` bytes of that direction pass, on whatever
     connection, and then that connection is cut. The rest stays unread in the kernel, as from a peer
@@ -329,15 +344,19 @@ class ByteCutter:
                     return False
             return bool(data)
 
-    def _close(self, *ends):
-        """The server's first: a client that calls again has lost its connection for both sides. The
-        other order is a client that knows earlier, which nobody can tell from one that was answered.
+    def _close(self, server, client):
+        """The server's first, until its kernel knows of it: a client that calls again has lost its
+        connection for both sides. The other order is a client that knows earlier, which nobody can
+        tell from one that was answered.
         """
-        for end in ends:
+        own_port = server.getsockname()[1]
+        for end in (server, client):
             if self.is_rude:
                 reset = struct.pack("ii", 1, 0)
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
             end.close()
+            if end is server:
+                wait_end_known(self.target, own_port)
 
     def end(self):
         self.is_over = True
