@@ -50,8 +50,8 @@ enum hapax_status {
     HAPAX_OK = 0,
     /* Your program is wrong, or an argument is not what it must be; nothing was done. */
     HAPAX_E_MISUSE = -1,
-    /* The ledger cannot be used now (disk full, locked, damaged, a restored copy, no memory, …).
-     * This call did nothing; the same may work later. */
+    /* The ledger cannot be used now (disk full, locked, damaged, a restored copy, a copy written
+     * over it while in use, no memory, …). This call did nothing; the same may work later. */
     HAPAX_E_LEDGER = -2,
     /* A commit failed in a way that leaves open whether it happened, and the ledger cannot be asked
      * now. Do not act, and do not answer "failed": claim the key again when the ledger is back. */

@@ -18,7 +18,10 @@ struct counter_file {
 
 _Static_assert(sizeof(struct counter_file) == 48, "the file has no padding");
 
+/* Two of them: of all commits, and of those that are in the database's own file. */
 static const char magic[8] = {'H', 'A', 'P', 'A', 'X', 'C', 'N', 'T'};
+static const char moved_magic[8] = {'H', 'A', 'P', 'A', 'X', 'M', 'O', 'V'};
+enum { MOVED_OFFSET = sizeof(struct counter_file) };
 
 static void seal(struct hx_counter *counter, const struct counter_file *file, uint8_t ret_check[16])
 {
@@ -43,14 +46,15 @@ void hx_counter_close(struct hx_counter *counter)
     counter->fd = -1;
 }
 
-bool hx_counter_read(struct hx_counter *counter, struct hx_id *ret_instance, uint64_t *ret_count)
+static bool read_at(struct hx_counter *counter, int64_t offset, const char expected_magic[8],
+                    struct hx_id *ret_instance, uint64_t *ret_count)
 {
     struct counter_file file;
     uint8_t check[16];
-    if (hx_read_all(counter->fd, &file, sizeof(file), 0) != 0)
+    if (hx_read_all(counter->fd, &file, sizeof(file), offset) != 0)
         return false;
     seal(counter, &file, check);
-    if (memcmp(file.magic, magic, sizeof(magic)) != 0 ||
+    if (memcmp(file.magic, expected_magic, sizeof(file.magic)) != 0 ||
         memcmp(file.check, check, sizeof(check)) != 0)
         return false;
     *ret_instance = file.instance;
@@ -60,12 +64,35 @@ bool hx_counter_read(struct hx_counter *counter, struct hx_id *ret_instance, uin
     return true;
 }
 
-void hx_counter_write(struct hx_counter *counter, const struct hx_id *instance, uint64_t count)
+static void write_at(struct hx_counter *counter, int64_t offset, const char own_magic[8],
+                     const struct hx_id *instance, uint64_t count)
 {
     struct counter_file file = {.instance = *instance};
-    memcpy(file.magic, magic, sizeof(magic));
+    memcpy(file.magic, own_magic, sizeof(file.magic));
     for (int i = 0; i < 8; i++)
         file.count[i] = (uint8_t)(count >> (8 * i));
     seal(counter, &file, file.check);
-    (void)hx_write_all(counter->fd, &file, sizeof(file), 0);
+    (void)hx_write_all(counter->fd, &file, sizeof(file), offset);
+}
+
+bool hx_counter_read(struct hx_counter *counter, struct hx_id *ret_instance, uint64_t *ret_count)
+{
+    return read_at(counter, 0, magic, ret_instance, ret_count);
+}
+
+void hx_counter_write(struct hx_counter *counter, const struct hx_id *instance, uint64_t count)
+{
+    write_at(counter, 0, magic, instance, count);
+}
+
+bool hx_counter_read_moved(struct hx_counter *counter, struct hx_id *ret_instance,
+                           uint64_t *ret_count)
+{
+    return read_at(counter, MOVED_OFFSET, moved_magic, ret_instance, ret_count);
+}
+
+void hx_counter_write_moved(struct hx_counter *counter, const struct hx_id *instance,
+                            uint64_t count)
+{
+    write_at(counter, MOVED_OFFSET, moved_magic, instance, count);
 }

@@ -26,5 +26,10 @@ void hx_counter_close(struct hx_counter *counter);
 bool hx_counter_read(struct hx_counter *counter, struct hx_id *ret_instance, uint64_t *ret_count);
 /* A failure to write is ignored: the count stays too low. */
 void hx_counter_write(struct hx_counter *counter, const struct hx_id *instance, uint64_t count);
+/* The same of the commits that have been moved into the database's own file: see beneath.h. */
+bool hx_counter_read_moved(struct hx_counter *counter, struct hx_id *ret_instance,
+                           uint64_t *ret_count);
+void hx_counter_write_moved(struct hx_counter *counter, const struct hx_id *instance,
+                            uint64_t count);
 
 #endif

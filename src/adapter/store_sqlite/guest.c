@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "adapter/store_sqlite/beneath.h"
 #include "adapter/store_sqlite/blob.h"
 #include "adapter/store_sqlite/outbox.h"
 #include "adapter/store_sqlite/request.h"
@@ -108,6 +109,8 @@ static int configure(struct hx_guest *guest)
         rc = hx_outbox_connect(ledger); /* his transactions announce transitions like any other */
     if (rc == 0)
         rc = hx_counter_open(&ledger->counter, ledger->paths.counter, ledger->hasher);
+    if (rc == 0)
+        rc = hx_beneath_init(ledger);
     if (rc < 0)
         return HX_TRACE(rc);
     ledger->boots = hx_ledger_boots(ledger);
@@ -116,6 +119,8 @@ static int configure(struct hx_guest *guest)
         hx_ledger_rollback(ledger);
     if (rc == 0)
         hx_ledger_recheck_copy(ledger);
+    if (rc == 0)
+        rc = hx_beneath_open(ledger);
     return HX_TRACE(rc);
 }
 

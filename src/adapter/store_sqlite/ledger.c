@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "adapter/store_sqlite/beneath.h"
 #include "base/crash.h"
 
 enum { BUSY_READER_WAIT_MS = 100, DAY_MS = 24 * 60 * 60 * 1000 };
@@ -86,13 +87,23 @@ static int begin_locked(struct hx_ledger *ledger, enum hx_ledger_txn kind)
     return HX_TRACE(rc);
 }
 
-/* What is written into a file that nobody will find again is not durable, whatever the disk says.
- * */
-static bool is_still_there(const struct hx_ledger *ledger)
+static bool is_still_there(const struct hx_ledger *ledger, struct stat *ret_info)
+{
+    return stat(ledger->paths.ledger, ret_info) == 0 && ret_info->st_ino == ledger->file.st_ino &&
+           ret_info->st_dev == ledger->file.st_dev;
+}
+
+/* What is written into a file that nobody will find again is not durable, whatever the disk says;
+ * and what was read from a file that is another one by now is not true. */
+static int check_file(struct hx_ledger *ledger)
 {
     struct stat info;
-    return stat(ledger->paths.ledger, &info) == 0 && info.st_ino == ledger->file.st_ino &&
-           info.st_dev == ledger->file.st_dev;
+    if (!is_still_there(ledger, &info))
+        return HX_RAISE(HX_E_STORE,
+                        "The ledger %s was moved or deleted while in use: put it back, or start "
+                        "this server again.",
+                        ledger->paths.ledger);
+    return HX_TRACE(hx_beneath_check(ledger, &info));
 }
 
 int hx_ledger_begin(struct hx_ledger *ledger, enum hx_ledger_txn kind)
@@ -107,12 +118,9 @@ int hx_ledger_begin(struct hx_ledger *ledger, enum hx_ledger_txn kind)
         int rc = hx_lockfile_take(&ledger->lock, ledger->lock_wait_ms, "writing");
         if (rc != 0)
             return HX_TRACE(rc);
-        if (kind == HX_TXN_SYNCED && !is_still_there(ledger)) {
+        if (kind == HX_TXN_SYNCED && (rc = check_file(ledger)) < 0) {
             hx_lockfile_drop(&ledger->lock);
-            return HX_RAISE(HX_E_STORE,
-                            "The ledger %s was moved or deleted while in use: put it back, or "
-                            "start this server again.",
-                            ledger->paths.ledger);
+            return HX_TRACE(rc);
         }
     }
     int rc = begin_locked(ledger, kind);
@@ -251,7 +259,13 @@ static int checkpoint_locked(struct hx_ledger *ledger, bool cut, bool *ret_is_wh
 {
     int mode = cut ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_RESTART;
     int in_wal = 0, moved = 0;
-    int rc = set_sync(ledger, true);
+    int rc = 0;
+    struct stat info;
+    /* The log of this ledger is nothing for a copy; but a file that was moved is to be whole. */
+    if (is_still_there(ledger, &info))
+        rc = hx_beneath_check(ledger, &info);
+    if (rc == 0)
+        rc = set_sync(ledger, true);
     if (rc < 0)
         return HX_TRACE(rc);
     HX_CRASH_POINT("checkpoint-before");
@@ -260,6 +274,8 @@ static int checkpoint_locked(struct hx_ledger *ledger, bool cut, bool *ret_is_wh
     *ret_is_whole = in_wal == moved;
     if (code != SQLITE_OK && code != SQLITE_BUSY)
         return hx_ledger_raise(ledger, code);
+    if (*ret_is_whole)
+        hx_beneath_note(ledger);
     if (code == SQLITE_OK)
         ledger->wal_pages = 0;
     return 0;

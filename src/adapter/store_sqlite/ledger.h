@@ -63,7 +63,9 @@ struct hx_ledger {
     struct hx_hasher *hasher;
     sqlite3 *db;
     bool is_guest;    /* the connection is another's, and so is the spool: see guest.h */
-    struct stat file; /* the database as it was opened */
+    struct stat file; /* the database as it was opened; its time and size: see beneath.h */
+    int64_t page_size;
+    int64_t meta_offset;               /* in it, of the page that has the row of table `ledger` */
     sqlite3_stmt *stmts[HX_SQL_COUNT]; /* prepared at first use */
     struct hx_boots boots;
     int64_t lock_wait_ms;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "adapter/store_sqlite/beneath.h"
 #include "adapter/store_sqlite/ledger.h"
 #include "adapter/store_sqlite/outbox.h"
 #include "adapter/store_sqlite/private.h"
@@ -246,6 +247,8 @@ static int open_locked(struct hx_ledger *ledger)
         rc = prepare_file(ledger, &is_new);
     if (rc == 0)
         rc = hx_counter_open(&ledger->counter, ledger->paths.counter, ledger->hasher);
+    if (rc == 0)
+        rc = hx_beneath_init(ledger);
     if (rc < 0)
         return HX_TRACE(rc);
     /* Reading once under the lock lets SQLite recover a log that a crash left. */
@@ -255,7 +258,7 @@ static int open_locked(struct hx_ledger *ledger)
         return HX_TRACE(rc);
     hx_ledger_rollback(ledger);
     compare_counter(ledger);
-    return 0;
+    return HX_TRACE(hx_beneath_open(ledger));
 }
 
 /* Which marks a crash took with it, and who came through it, is judged by the boot. Without one,

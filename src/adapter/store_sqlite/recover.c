@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "adapter/store_sqlite/batch.h"
+#include "adapter/store_sqlite/beneath.h"
 #include "adapter/store_sqlite/inspect_ledger.h"
 #include "base/alloc.h"
 #include "base/crash.h"
@@ -129,6 +130,7 @@ static int write_meta(struct hx_inspect *inspect, const struct hx_gap *gap)
     uint64_t count;
     if (hx_counter_read(&ledger->counter, &instance, &count) && count > ledger->meta.commits)
         ledger->meta.commits = count;
+    hx_beneath_note(ledger); /* before the counter stops to tell that it is a copy */
     sqlite3_stmt *stmt = hx_inspect_prepare(
         inspect, "UPDATE ledger SET restored_from = iif(?1 = 0, restored_from, ?1),"
                  " restored_to = iif(?1 = 0, restored_to, ?2),"
