@@ -137,7 +137,9 @@ bool hx_replay_peek(struct hx_call *call);
 bool hx_replay_is_found(struct hx_call *call, const struct hx_store_request *found);
 
 /* intake.c: how a call finds its operation. */
-void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, struct hx_tool *tool);
+/* `open`: the call under its id that it repeats and cannot be answered in place of; NULL: none. */
+void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, struct hx_tool *tool,
+               const struct hx_call *open);
 /* A call that follows the operation of this record. Ends it when that cannot be. */
 void hx_intake_resume(struct hx_request *request, const struct hx_record *record);
 /* Its client may come back for the answer, when the ledger knows where it belongs. Again when the
@@ -153,6 +155,13 @@ void hx_intake_upstream_ready(struct hx_call *call);
 void hx_intake_upstream_failed(struct hx_call *call);
 /* Takes the call out of wherever it waits and frees it with its request. */
 void hx_call_forget(struct hx_call *call);
+
+/* transport_repeat.c: a call without a key under the id of another one. */
+void hx_transport_repeat_of_answered(struct hx_call *call);
+/* It waits for the operation of `open`, which is known when that has left the gate. */
+void hx_transport_repeat_of_open(struct hx_call *call, const struct hx_call *open);
+/* Those who repeat this call behind it in the gate wait for the operation that it has come to. */
+void hx_transport_repeat_tell(const struct hx_call *call, const struct hx_id *operation);
 
 /* gate.c: one decision at a time for calls that may be each other's repeats. */
 void hx_gate_enter(struct hx_call *call);

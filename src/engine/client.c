@@ -131,16 +131,13 @@ static void take_call(struct hx_session *session, const struct hx_rpc_msg *msg, 
         return;
     }
     struct hx_request *open = find_transport_repeat(session, msg, tool, &call);
-    if (open != NULL && (open->batch != NULL || batch != NULL)) {
-        /* The answer stays in its array, so whoever waits elsewhere is told to ask again. */
-        hx_reply_running(hx_request_new(session, HX_REQUEST_PASS, msg, line, batch));
-        return;
-    }
-    if (open != NULL) {
+    if (open != NULL && open->batch == NULL && batch == NULL) {
         take_transport_repeat(session, open);
         return;
     }
-    hx_intake(hx_request_new(session, HX_REQUEST_CALL, msg, line, batch), &call, tool);
+    /* The answer of an array stays in it: whoever waits elsewhere gets one of his own. */
+    hx_intake(hx_request_new(session, HX_REQUEST_CALL, msg, line, batch), &call, tool,
+              open != NULL ? open->call : NULL);
 }
 
 static bool is_full(const struct hx_session *session, size_t more_bytes)

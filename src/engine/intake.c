@@ -90,33 +90,6 @@ void hx_call_forget(struct hx_call *call)
     hx_free(call);
 }
 
-/* A client never uses an id twice in a session, so an equal call under an id that was just answered
- * is the transport's repeat of that one. With a key each says itself which one it is. */
-static void follow_transport_repeat(struct hx_call *call)
-{
-    struct hx_gateway *gateway = call->gateway;
-    struct hx_session *session = call->session;
-    const struct hx_delivery_note *note = NULL;
-    if (!session->era->has_handshake || call->wanted.key_source != HX_KEY_NONE)
-        return;
-    /* The last equal one, of a client that numbers everything alike. */
-    for (struct hx_map_node *node =
-             hx_map_find(&session->answered, hx_buf_span(&call->request->id_key));
-         node != NULL; node = hx_map_find_next(node)) {
-        const struct hx_delivery_note *answered =
-            hx_container_of(node, struct hx_delivery_note, by_id);
-        if (answered->cold_record.key_source == HX_KEY_NONE &&
-            hx_digest_eq(&answered->cold_record.twin, &call->wanted.twin))
-            note = answered;
-    }
-    if (note == NULL)
-        return;
-    hx_tell(gateway, HX_TELL_INFO, "transport_repeat", "tool=%s", call->tool->name);
-    call->is_following = true;
-    call->is_transport_repeat = true;
-    call->follow = note->cold_record.identity;
-}
-
 static void refuse_arguments(struct hx_call *call, const char *reason)
 {
     struct hx_request *request = call->request;
@@ -165,7 +138,8 @@ void hx_intake_resume(struct hx_request *request, const struct hx_record *record
     hx_intake_find(call);
 }
 
-void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, struct hx_tool *tool)
+void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, struct hx_tool *tool,
+               const struct hx_call *open)
 {
     struct hx_gateway *gateway = request->session->gateway;
     struct hx_call *call = new_call(request, tool);
@@ -205,7 +179,10 @@ void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, str
     }
     hx_intake_fill_wanted(call);
     hx_intake_name_stream(call);
-    follow_transport_repeat(call);
+    if (open != NULL)
+        hx_transport_repeat_of_open(call, open);
+    else
+        hx_transport_repeat_of_answered(call);
     hx_intake_note_overlap(call);
     if (!hx_replay_peek(call))
         hx_gate_enter(call);
@@ -331,6 +308,7 @@ void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candid
     }
     call->gone_to = work->op.durable.identity;
     call->has_gone = true;
+    hx_transport_repeat_tell(call, &work->op.durable.id);
     hx_gate_leave(call);
     go_to_work(call, work);
 }

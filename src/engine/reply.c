@@ -305,16 +305,6 @@ void hx_reply_refused(struct hx_request *request, int64_t code, const char *text
     hx_reply_error(request, code, hx_span_cstr(text), HX_SPAN_LIT(REFUSED_DATA));
 }
 
-void hx_reply_running(struct hx_request *request)
-{
-    hx_reply_error(request, hx_answer_code(HX_ANSWER_BUSY),
-                   HX_SPAN_LIT("This call is already running under this request id; it was not "
-                               "started again. Repeat exactly the same call later to get its "
-                               "result. Do not use a new key."),
-                   HX_SPAN_LIT("{\"code\":\"BUSY\",\"type\":\"idempotency_key_in_progress\","
-                               "\"retry_safe\":true}"));
-}
-
 void hx_reply_no_answer(struct hx_request *request, const char *why)
 {
     bool only_reads = request->may_resend;

@@ -276,8 +276,6 @@ void hx_reply_unread(struct hx_session *session, struct hx_batch *batch, struct 
 void hx_reply_unsent(struct hx_request *request, struct hx_span message);
 /* Refuses a request that would be refused again as it is; nothing was sent. */
 void hx_reply_refused(struct hx_request *request, int64_t code, const char *text);
-/* A call that runs already under its id, and is answered where it was asked first. */
-void hx_reply_running(struct hx_request *request);
 /* A request that was passed on and gets no answer that could be passed back: it may be asked again
  * if it only reads, and may have done what it asked for if not. */
 void hx_reply_no_answer(struct hx_request *request, const char *why);

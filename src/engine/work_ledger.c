@@ -104,8 +104,11 @@ void hx_work_found(struct hx_work *work, struct hx_store_request *done)
 
 static void leave_gates(struct hx_work *work)
 {
-    hx_list_for_each (node, &work->calls)
-        hx_gate_leave(hx_container_of(node, struct hx_call, node));
+    hx_list_for_each (node, &work->calls) {
+        struct hx_call *call = hx_container_of(node, struct hx_call, node);
+        hx_transport_repeat_tell(call, &work->op.durable.id);
+        hx_gate_leave(call);
+    }
 }
 
 static void payload_read(struct hx_work *work, struct hx_store_request *done);

@@ -99,8 +99,14 @@ static const struct hx_upstream_ops up_ops = {.start = up_start,
 
 void talk_kit_says(struct talk_kit *talk, const char *line)
 {
+    talk_kit_says_on(talk, 0, line);
+}
+
+void talk_kit_says_on(struct talk_kit *talk, uint64_t exchange, const char *line)
+{
     struct hx_peer_event *event = hx_peer_event_new(HX_PEER_MESSAGE, 0);
     event->downstream = &talk->downstream;
+    event->exchange = exchange;
     assert_int_equal(hx_buf_append_cstr(&event->line, line), 0);
     hx_list_append(&talk->downstream_inbox, &event->node);
     engine_kit_turn(&talk->engine);

@@ -60,6 +60,8 @@ void talk_kit_end(struct talk_kit *talk);
 void talk_kit_waits(struct talk_kit *talk, int64_t ms);
 
 void talk_kit_says(struct talk_kit *talk, const char *line);
+/* On an exchange, as over HTTP. */
+void talk_kit_says_on(struct talk_kit *talk, uint64_t exchange, const char *line);
 /* `member`: "result": or "error": with its value. */
 void talk_kit_answers(struct talk_kit *talk, const char *member);
 /* What else the server's side can tell. It is not taken yet: set its other members, then turn. */
