@@ -112,6 +112,40 @@ static bool is_same_call(const struct hx_call_intent *one, const struct hx_call_
     return is_same;
 }
 
+static struct hx_call_name name_of(const struct call *call)
+{
+    return (struct hx_call_name){
+        .key = call->intent->key, .server = call->intent->server, .tool = call->intent->tool};
+}
+
+/* Its file cannot be taken away, so a later process would run it: no word of "nothing will". */
+static int tell_it_stays(const struct call *call)
+{
+    struct hx_buf resume, give_up;
+    hx_buf_init(&resume, 16 * 1024);
+    hx_buf_init(&give_up, 16 * 1024);
+    struct hx_call_name name = name_of(call);
+    hx_call_open_command(&resume, "--resume", &name, call->ops_options.data);
+    hx_call_open_command(&give_up, "--give-up", &name, call->ops_options.data);
+    fprintf(stderr,
+            "hapax call: nothing was sent, but the call stays written down (%s). To do it: %.*s; "
+            "not to do it: %.*s\n",
+            hx_fault_last()->text, HX_SPAN_FMT(hx_buf_span(&resume)),
+            HX_SPAN_FMT(hx_buf_span(&give_up)));
+    hx_buf_fini(&resume);
+    hx_buf_fini(&give_up);
+    return HX_CALL_EXIT_STILL_RUNNING;
+}
+
+/* Before the caller hears that nothing was sent: he may do it again under a new key. Returns the
+ * exit status that is true then. */
+static int forget_unsent(struct call *call, int status)
+{
+    if (!call->is_fresh || hx_call_intent_remove(&call->hold))
+        return status;
+    return tell_it_stays(call);
+}
+
 /* 0, or the exit status after having said why. */
 static int write_down(struct call *call)
 {
@@ -125,6 +159,8 @@ static int write_down(struct call *call)
         fprintf(stderr, "hapax call: nothing was sent: %s.\n", hx_fault_last()->text);
         return HX_CALL_EXIT_NO_LEDGER;
     }
+    if (rc == HX_CALL_INTENT_STAYS)
+        return tell_it_stays(call);
     call->is_fresh = rc == 0;
     if (call->is_fresh)
         return 0;
@@ -142,7 +178,8 @@ static void tell_key(const struct call *call)
     if (call->options->action != HX_CALL_NEW || call->options->key != NULL)
         return;
     hx_buf_init(&command, 16 * 1024);
-    hx_call_resume_command(&command, call->intent->key, call->ops_options.data);
+    struct hx_call_name name = name_of(call);
+    hx_call_open_command(&command, "--resume", &name, call->ops_options.data);
     fprintf(stderr, "hapax call: the key is %.*s; if this is cut off: %.*s\n",
             HX_SPAN_FMT(call->intent->key), HX_SPAN_FMT(hx_buf_span(&command)));
     hx_buf_fini(&command);
@@ -161,27 +198,37 @@ static void let_go_of_reader(struct call *call)
     hx_keeper_drop_stderr();
 }
 
+/* Of what is not shown the answer is asked for again; "nothing was sent" is true all the same. */
+static void tell_unshown(struct call *call, bool is_unsent)
+{
+    fprintf(stderr, "hapax call: the answer could not be written%s.\n",
+            is_unsent ? "" : "; it is kept");
+    if (!is_unsent)
+        call->status = HX_CALL_EXIT_STILL_RUNNING;
+}
+
 static void show(struct call *call, const struct hx_call_answer *answer)
 {
-    const struct hx_call_told told = {
+    bool is_unsent = hx_call_is_unsent(answer);
+    struct hx_call_told told = {
         .answer = answer,
-        .key = call->intent->key,
-        .server = call->intent->server,
-        .tool = call->intent->tool,
+        .name = name_of(call),
+        .status = hx_call_exit_status(answer),
         .ops_options = call->ops_options.data,
         .is_json = call->options->is_json,
     };
     call->is_told = true;
-    call->status = hx_call_exit_status(answer);
     HX_CRASH_POINT("call-answer-unshown");
+    if (is_unsent)
+        told.status = forget_unsent(call, told.status);
+    call->status = told.status;
     bool was_shown = hx_call_report(&told, call->out, stderr);
     HX_CRASH_POINT("call-answer-shown");
-    if (was_shown && hx_call_is_settled(answer, call->is_fresh))
-        hx_call_intent_remove(&call->hold);
-    if (!was_shown) {
-        fputs("hapax call: the answer could not be written; it is kept.\n", stderr);
-        call->status = HX_CALL_EXIT_STILL_RUNNING;
-    }
+    /* One that stays is asked for again, and gets the same answer. */
+    if (was_shown && call->hold.fd >= 0 && hx_call_is_settled(answer, call->is_fresh))
+        (void)hx_call_intent_remove(&call->hold);
+    if (!was_shown)
+        tell_unshown(call, is_unsent);
     hx_call_front_leave(call->downstream, was_shown);
     let_go_of_reader(call);
     /* What is left is to end the server, or to go on without anybody who waits. */
@@ -196,7 +243,8 @@ static void tell_interrupted(struct call *call)
     if (call->is_told)
         return;
     hx_buf_init(&command, 16 * 1024);
-    hx_call_resume_command(&command, call->intent->key, call->ops_options.data);
+    struct hx_call_name name = name_of(call);
+    hx_call_open_command(&command, "--resume", &name, call->ops_options.data);
     fprintf(stderr, "hapax call: interrupted; what was begun goes on. Its answer: %.*s\n",
             HX_SPAN_FMT(hx_buf_span(&command)));
     hx_buf_fini(&command);
@@ -344,17 +392,12 @@ static int make_and_turn(struct call *call, int life_fd)
     call->loop = hx_loop_new(&(struct hx_loop_clock){hx_clock_os_mono, NULL});
     if (call->loop == NULL) {
         fprintf(stderr, "hapax call: nothing was sent: %s.\n", hx_fault_last()->text);
-        if (call->is_fresh)
-            hx_call_intent_remove(&call->hold);
         (void)close(life_fd);
-        return HX_CALL_EXIT_NO_LEDGER;
+        return forget_unsent(call, HX_CALL_EXIT_NO_LEDGER);
     }
     hx_ledger_home_open(&call->home, &call->clock, call->loop, "call", 0);
-    if (!make_peers(call, life_fd)) {
-        if (call->is_fresh)
-            hx_call_intent_remove(&call->hold);
-        return HX_CALL_EXIT_NO_SERVER;
-    }
+    if (!make_peers(call, life_fd))
+        return forget_unsent(call, HX_CALL_EXIT_NO_SERVER);
     make_gateway(call);
     call->status = HX_CALL_EXIT_STILL_RUNNING;
     turn_until_done(call);

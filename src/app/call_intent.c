@@ -204,9 +204,21 @@ static int make_directory(const char *path)
     return sync_directory(parent);
 }
 
-/* Whole and synced under another name first, then linked: a name that is there is a whole file, and
- * of two processes one makes it. Returns HX_CALL_INTENT_KNOWN when it was there. */
-static int make_file(const struct hx_call_intents *intents, const char *path, struct hx_span bytes)
+static bool remove_named(const char *path)
+{
+    char directory[sizeof(((struct hx_call_hold *)NULL)->path)];
+    snprintf(directory, sizeof(directory), "%.*s", (int)(strrchr(path, '/') - path), path);
+    if (unlink(path) < 0 && errno != ENOENT)
+        return HX_RAISE_ERRNO("%s cannot be removed", path) == 0;
+    return sync_directory(directory) == 0;
+}
+
+/* Whole, synced and held under another name first, then linked: a name that is there is a whole
+ * file, and of two processes one makes it. What fails after that takes it back, since our caller
+ * says that nothing was sent, and nothing of that may run later. Returns HX_CALL_INTENT_KNOWN when
+ * it was there, HX_CALL_INTENT_STAYS when it cannot be taken back. */
+static int make_file(const struct hx_call_intents *intents, const char *path, struct hx_span bytes,
+                     struct hx_call_hold *ret_hold)
 {
     char partial[sizeof(intents->directory) + 64];
     snprintf(partial, sizeof(partial), "%s/new-XXXXXX", intents->directory);
@@ -217,15 +229,25 @@ static int make_file(const struct hx_call_intents *intents, const char *path, st
     HX_CRASH_POINT("call-intent-begun");
     if (write_all(fd, bytes) < 0)
         rc = HX_RAISE_ERRNO("%s cannot be written", partial);
+    else if (flock(fd, LOCK_SH) < 0)
+        rc = HX_RAISE_ERRNO("%s cannot be held", partial);
     else if (link(partial, path) < 0)
         rc = errno == EEXIST ? HX_CALL_INTENT_KNOWN : HX_RAISE_ERRNO("%s cannot be made", path);
-    (void)close(fd);
+    bool is_linked = rc == 0;
     HX_CRASH_POINT("call-intent-linked");
     (void)unlink(partial);
     /* Also when somebody else made it: he may not have come to this. */
     if (rc >= 0 && sync_directory(intents->directory) < 0)
         rc = HX_E_SYSTEM;
     HX_CRASH_POINT("call-intent-kept");
+    if (!is_linked) {
+        (void)close(fd);
+        return rc;
+    }
+    ret_hold->fd = fd;
+    snprintf(ret_hold->path, sizeof(ret_hold->path), "%s", path);
+    if (rc < 0 && !hx_call_intent_remove(ret_hold))
+        rc = HX_CALL_INTENT_STAYS;
     return rc;
 }
 
@@ -278,18 +300,20 @@ int hx_call_intent_keep(const struct hx_call_intents *intents, const struct hx_c
                                : HX_RAISE(HX_E_LIMIT, "the arguments are too large to be kept");
     if (rc == 0)
         rc = make_directory(intents->directory);
-    int made = 0, held = HX_CALL_INTENT_KNOWN;
+    int held = HX_CALL_INTENT_KNOWN;
     for (int i = 0; rc == 0 && held == HX_CALL_INTENT_KNOWN && i < TRIES_MAX; i++) {
-        made = make_file(intents, path, hx_buf_span(&bytes));
-        held = made < 0 ? made : hold_file(path, ret_hold);
+        int made = make_file(intents, path, hx_buf_span(&bytes), ret_hold);
+        if (made != HX_CALL_INTENT_KNOWN) {
+            hx_buf_fini(&bytes);
+            return made;
+        }
+        held = hold_file(path, ret_hold);
     }
     hx_buf_fini(&bytes);
     if (rc < 0 || held < 0)
         return rc < 0 ? rc : held;
     if (held != 0)
         return HX_RAISE(HX_E_SYSTEM, "%s does not stay", path);
-    if (made != HX_CALL_INTENT_KNOWN)
-        return 0;
     rc = read_intent(ret_hold->fd, path, arena, ret_known);
     return rc < 0 ? rc : HX_CALL_INTENT_KNOWN;
 }
@@ -301,11 +325,15 @@ void hx_call_intent_release(struct hx_call_hold *hold)
     hold->fd = -1;
 }
 
-void hx_call_intent_remove(struct hx_call_hold *hold)
+bool hx_call_intent_remove(struct hx_call_hold *hold)
 {
+    bool is_gone = false;
     if (hold->fd >= 0 && flock(hold->fd, LOCK_EX | LOCK_NB) == 0)
-        (void)unlink(hold->path); /* one that stays is asked for again, and gets the same answer */
+        is_gone = remove_named(hold->path);
+    else if (hold->fd >= 0)
+        (void)HX_RAISE_ERRNO("%s is held by another process", hold->path);
     hx_call_intent_release(hold);
+    return is_gone;
 }
 
 int hx_call_intent_forget(const struct hx_call_intents *intents,
@@ -313,7 +341,7 @@ int hx_call_intent_forget(const struct hx_call_intents *intents,
 {
     char path[sizeof(((struct hx_call_hold *)NULL)->path)];
     path_of(intents, intent, path, sizeof(path));
-    return unlink(path) < 0 ? HX_RAISE_ERRNO("%s cannot be removed", path) : 0;
+    return remove_named(path) ? 0 : HX_E_SYSTEM;
 }
 
 /* ---- the list ---- */

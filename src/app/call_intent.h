@@ -41,12 +41,16 @@ struct hx_call_hold {
     char path[4096 + 80];
 };
 
-/* Writes and holds it. 0, HX_CALL_INTENT_KNOWN (held too), or an error with a fault. */
+#define HX_CALL_INTENT_STAYS 2 /* it is there, and may not be begun; the fault says why */
+
+/* Writes and holds it. 0, HX_CALL_INTENT_KNOWN (held too), HX_CALL_INTENT_STAYS (not held), or an
+ * error with a fault: then this left nothing that somebody could take up. */
 int hx_call_intent_keep(const struct hx_call_intents *intents, const struct hx_call_intent *intent,
                         struct hx_arena *arena, struct hx_call_hold *ret_hold,
                         struct hx_call_intent *ret_known) HX_MUST_CHECK;
-/* Nothing is open any more. Left where it is while another process holds it too. */
-void hx_call_intent_remove(struct hx_call_hold *hold);
+/* Nothing is open any more. Left where it is while another process holds it too. Returns whether it
+ * is gone for good; a caller who said that nothing of it will run must know. */
+bool hx_call_intent_remove(struct hx_call_hold *hold);
 void hx_call_intent_release(struct hx_call_hold *hold);
 
 /* The open ones, oldest first, into the arena; those with this key only, unless it is absent. 0, or

@@ -69,6 +69,13 @@ bool hx_call_is_settled(const struct hx_call_answer *answer, bool is_fresh)
     }
 }
 
+bool hx_call_is_unsent(const struct hx_call_answer *answer)
+{
+    int status = hx_call_exit_status(answer);
+    return status == HX_CALL_EXIT_NOT_HAPPENED || status == HX_CALL_EXIT_NO_SERVER ||
+           status == HX_CALL_EXIT_NO_LEDGER;
+}
+
 /* ---- commands for a shell ---- */
 
 void hx_call_quote(struct hx_buf *out, struct hx_span word)
@@ -98,10 +105,11 @@ static void add_options(struct hx_buf *out, const char *ops_options)
         (void)hx_buf_printf(out, " %s", ops_options);
 }
 
-void hx_call_resume_command(struct hx_buf *out, struct hx_span key, const char *ops_options)
+void hx_call_open_command(struct hx_buf *out, const char *verb, const struct hx_call_name *name,
+                          const char *ops_options)
 {
-    (void)hx_buf_append_cstr(out, "hapax call --resume ");
-    hx_call_quote(out, key);
+    (void)hx_buf_printf(out, "hapax call %s ", verb);
+    hx_call_quote(out, name->key);
     add_options(out, ops_options);
 }
 
@@ -138,28 +146,25 @@ static void add_ops(struct hx_buf *out, const struct hx_call_told *told, const c
 static void find_choices(const struct hx_call_told *told, struct choices *ret_choices)
 {
     const struct hx_call_answer *answer = told->answer;
-    int status = hx_call_exit_status(answer);
-    bool is_unknown = status == HX_CALL_EXIT_UNKNOWN;
+    bool is_unknown = told->status == HX_CALL_EXIT_UNKNOWN;
     bool has_id = !hx_span_is_absent(answer->operation);
     ret_choices->count = 0;
-    if (!is_unknown && status != HX_CALL_EXIT_STILL_RUNNING)
+    if (!is_unknown && told->status != HX_CALL_EXIT_STILL_RUNNING)
         return;
     struct hx_buf *command =
         add_choice(ret_choices, "query", is_unknown ? "ask again what became of it" : "wait on");
-    hx_call_resume_command(command, told->key, told->ops_options);
+    hx_call_open_command(command, "--resume", &told->name, told->ops_options);
     if (is_unknown && has_id && !is_code(answer, "KEY_EXPIRED")) {
         command = add_choice(ret_choices, "again", "do it again, if you know that it must be");
         add_ops(command, told, "resolve", " again");
         (void)hx_buf_append_cstr(command, " && ");
-        hx_call_resume_command(command, told->key, told->ops_options);
+        hx_call_open_command(command, "--resume", &told->name, told->ops_options);
     } else if (has_id && is_code(answer, "APPROVAL_REQUIRED")) {
         add_ops(add_choice(ret_choices, "approve", "allow it"), told, "approve", "");
     }
     command = add_choice(ret_choices, "give_up",
                          is_unknown ? "leave it unknown, and ask no more" : "ask no more");
-    (void)hx_buf_append_cstr(command, "hapax call --give-up ");
-    hx_call_quote(command, told->key);
-    add_options(command, told->ops_options);
+    hx_call_open_command(command, "--give-up", &told->name, told->ops_options);
 }
 
 static void free_choices(struct choices *choices)
@@ -202,16 +207,16 @@ static bool report_json(const struct hx_call_told *told, const struct choices *c
     hx_json_writer_init(&writer, &buf);
     hx_json_open_object(&writer);
     hx_json_add_string(&writer, "operation", answer->operation);
-    hx_json_add_string(&writer, "key", told->key);
-    hx_json_add_string(&writer, "server", told->server);
-    hx_json_add_string(&writer, "tool", told->tool);
+    hx_json_add_string(&writer, "key", told->name.key);
+    hx_json_add_string(&writer, "server", told->name.server);
+    hx_json_add_string(&writer, "tool", told->name.tool);
     hx_json_add_string(&writer, "execution", answer->execution);
     hx_json_add_string(&writer, "effect", answer->effect);
     hx_json_add_string(&writer, "code", answer->code);
     hx_json_put_name(&writer, "replayed");
     hx_json_put_bool(&writer, answer->is_replayed);
     hx_json_put_name(&writer, "exit_status");
-    hx_json_put_int(&writer, hx_call_exit_status(answer));
+    hx_json_put_int(&writer, told->status);
     put_line(&raw, answer->kind == HX_CALL_ERROR ? answer->error : answer->result);
     if (raw.len > 0) {
         hx_json_put_name(&writer, answer->kind == HX_CALL_ERROR ? "error" : "result");

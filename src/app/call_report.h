@@ -22,11 +22,17 @@
 #define HX_CALL_EXIT_KEEPER_LOST 70   /* HX_FRONT_KEEPER_LOST */
 #define HX_CALL_EXIT_STILL_RUNNING 75 /* EX_TEMPFAIL: it runs, or waits for something */
 
-struct hx_call_told {
-    const struct hx_call_answer *answer;
+/* What names a call that is open. */
+struct hx_call_name {
     struct hx_span key;
     struct hx_span server;
     struct hx_span tool;
+};
+
+struct hx_call_told {
+    const struct hx_call_answer *answer;
+    struct hx_call_name name;
+    int status;              /* hx_call_exit_status(), or that it must be asked for again */
     const char *ops_options; /* what a person must add to read this ledger */
     bool is_json;
 };
@@ -35,12 +41,15 @@ int hx_call_exit_status(const struct hx_call_answer *answer);
 /* Is there nothing left that a later process could settle? `is_fresh`: the call was first written
  * down by this process. */
 bool hx_call_is_settled(const struct hx_call_answer *answer, bool is_fresh);
+/* Does it say that nothing was sent, so that nothing of the call may run after it was told? */
+bool hx_call_is_unsent(const struct hx_call_answer *answer);
 /* Results to `out`, words to `words`. False when `out` cannot be written. */
 bool hx_call_report(const struct hx_call_told *told, FILE *out, FILE *words);
 
 /* As one word of a shell. */
 void hx_call_quote(struct hx_buf *out, struct hx_span word);
-/* "hapax call --resume KEY OPTIONS" */
-void hx_call_resume_command(struct hx_buf *out, struct hx_span key, const char *ops_options);
+/* "hapax call VERB KEY OPTIONS"; the verb is --resume or --give-up. */
+void hx_call_open_command(struct hx_buf *out, const char *verb, const struct hx_call_name *name,
+                          const char *ops_options);
 
 #endif

@@ -164,6 +164,19 @@ def statuses(t):
     t.equal(caller.open(), 1, "open calls: the unknown one")
 
 
+@call("nothing_was_sent_is_told_of_what_is_gone")
+def gone_first(t):
+    """Killed with the word on the screen: the caller does it anew, so nothing of it may run later."""
+    caller = Caller(t)
+    words = ("--key", "k1", "charge", "--", t.path("no-such-server"))
+    status, _, err = caller.run(*words, env={"HAPAX_CRASH_AT": "call-answer-shown"})
+    if status == NO_SERVER:
+        raise Skip("built without crash_points")
+    t.equal(status, KEEPER_LOST, f"killed when it was told: {err}")
+    t.true("nothing was sent" in err, f"what was told: {err}")
+    t.equal(caller.open(), 0, "open calls")
+
+
 @call("a_bare_server_cut_after_the_body")
 def bare_cut(t):
     """It ignores keys. The effect is there, the answer is not: unknown, and never a second one."""
