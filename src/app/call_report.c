@@ -19,10 +19,17 @@ static bool is_waiting_code(const struct hx_call_answer *answer)
            is_code(answer, "INPUT_REQUIRED");
 }
 
-/* "Too old to know" is no proof of anything. */
-static bool is_unknown_code(const struct hx_call_answer *answer)
+/* Nothing happened. "Too old to know" and "no answer" are no proof of that, and no code is that
+ * this program does not know. */
+static bool is_refusal_code(const struct hx_call_answer *answer)
 {
-    return is_code(answer, "OUTCOME_UNKNOWN") || is_code(answer, "KEY_EXPIRED");
+    static const char *const codes[] = {"FAILED",         "CANCELLED",    "REPEAT_SUSPECTED",
+                                        "KEY_INVALID",    "KEY_REQUIRED", "KEY_CONFLICT",
+                                        "REQUEST_INVALID"};
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+        if (is_code(answer, codes[i]))
+            return true;
+    return false;
 }
 
 int hx_call_exit_status(const struct hx_call_answer *answer)
@@ -33,22 +40,19 @@ int hx_call_exit_status(const struct hx_call_answer *answer)
     if (!answer->is_ours) {
         if (!answer->is_error)
             return HX_CALL_EXIT_DONE;
-        if (answer->has_row || answer->kind == HX_CALL_RESULT)
-            return HX_CALL_EXIT_TOOL_ERROR;
-        /* An error of which the ledger knows nothing was a refusal before anything was begun. */
-        return answer->is_row_untold ? HX_CALL_EXIT_UNKNOWN : HX_CALL_EXIT_NOT_HAPPENED;
+        /* Where the ledger knows nothing of the call, it was passed through (read_only): each
+         * refusal has a code of ours. */
+        return answer->is_row_untold ? HX_CALL_EXIT_UNKNOWN : HX_CALL_EXIT_TOOL_ERROR;
     }
     if (is_code(answer, "RESULT_UNAVAILABLE"))
         return HX_CALL_EXIT_DONE;
     if (is_waiting_code(answer))
         return HX_CALL_EXIT_STILL_RUNNING;
-    if (is_unknown_code(answer))
-        return HX_CALL_EXIT_UNKNOWN;
     if (is_code(answer, "UPSTREAM_UNAVAILABLE"))
         return HX_CALL_EXIT_NO_SERVER;
     if (is_code(answer, "LEDGER_UNAVAILABLE"))
         return HX_CALL_EXIT_NO_LEDGER;
-    return HX_CALL_EXIT_NOT_HAPPENED;
+    return is_refusal_code(answer) ? HX_CALL_EXIT_NOT_HAPPENED : HX_CALL_EXIT_UNKNOWN;
 }
 
 bool hx_call_is_settled(const struct hx_call_answer *answer, bool is_fresh)

@@ -22,13 +22,18 @@ void hx_upstream_failed_request(struct hx_link *link, struct hx_request *request
                                         : "The tool server ended before it answered; what was "
                                           "asked of it may have happened.");
     hx_link_write_end(link, &text);
-    /* "Unavailable" says of itself that nothing was sent. */
-    hx_reply_error(
-        request,
-        hx_answer_code(is_safe ? HX_ANSWER_UPSTREAM_UNAVAILABLE : HX_ANSWER_OUTCOME_UNKNOWN),
-        hx_buf_span(&text),
-        is_safe ? HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}")
-                : HX_SPAN_LIT("{\"code\":\"OUTCOME_UNKNOWN\",\"retry_safe\":false}"));
+    /* "Unavailable" says of itself that nothing was sent: a gateway before us, or a script, would
+     * take its word for a tool that it does not call read-only. */
+    if (request->was_sent && request->may_resend && request->kind == HX_REQUEST_PASS)
+        hx_reply_error(request, hx_answer_code(HX_ANSWER_NO_ANSWER), hx_buf_span(&text),
+                       HX_SPAN_LIT("{\"code\":\"NO_ANSWER\",\"retry_safe\":true}"));
+    else
+        hx_reply_error(
+            request,
+            hx_answer_code(is_safe ? HX_ANSWER_UPSTREAM_UNAVAILABLE : HX_ANSWER_OUTCOME_UNKNOWN),
+            hx_buf_span(&text),
+            is_safe ? HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}")
+                    : HX_SPAN_LIT("{\"code\":\"OUTCOME_UNKNOWN\",\"retry_safe\":false}"));
     hx_buf_fini(&text);
 }
 

@@ -127,6 +127,43 @@ static void an_error_is_absence_only_if_the_ledger_knows_nothing(void **state)
     }
 }
 
+/* A call that is passed through has no row, and our words about it no envelope. The same word of a
+ * tool that has one is the tool's. */
+static void a_code_is_ours_only_without_a_row(void **state)
+{
+    static const struct {
+        const char *code, *row, *is_told;
+    } cases[] = {
+        {"NO_ANSWER",
+         "\"error\":{\"code\":-32602,\"message\":\"\",\"data\":{\"code\":\"NOT_FOUND\"}}",
+         "NO_ANSWER"},
+        {"EVIL", "\"error\":{\"code\":-32602,\"message\":\"\",\"data\":{\"code\":\"NOT_FOUND\"}}",
+         NULL},
+        {"UPSTREAM_UNAVAILABLE",
+         "\"result\":{\"operation\":{\"id\":\"o1\",\"execution\":\"succeeded\"}}", NULL},
+        {"UPSTREAM_UNAVAILABLE", "\"error\":{\"code\":1503,\"message\":\"\"}", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct talk talk;
+        char error[256];
+        begin(&talk);
+        answer(&talk, 1, "\"result\":{}");
+        (void)snprintf(error, sizeof(error),
+                       "\"error\":{\"code\":1,\"message\":\"\",\"data\":{\"code\":\"%s\"}}",
+                       cases[i].code);
+        answer(&talk, 2, error);
+        answer(&talk, 3, cases[i].row);
+        const struct hx_call_answer *told = hx_call_front_answer(talk.front);
+        assert_non_null(told);
+        assert_int_equal(told->is_ours, cases[i].is_told != NULL);
+        if (cases[i].is_told != NULL)
+            assert_true(hx_span_eq_cstr(told->code, cases[i].is_told));
+        hx_call_front_leave(talk.front, true);
+        end(&talk);
+    }
+}
+
 /* It is told what is known, and nobody waits for another answer. */
 static void an_answer_that_cannot_be_read_says_nothing(void **state)
 {
@@ -158,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_error_is_absence_only_if_the_ledger_knows_nothing),
+        cmocka_unit_test(a_code_is_ours_only_without_a_row),
         cmocka_unit_test(an_answer_that_cannot_be_read_says_nothing),
     };
     return cmocka_run_group_tests_name("call_front", tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -26,11 +27,11 @@ static const struct {
      HX_CALL_EXIT_TOOL_ERROR,
      true,
      true},
-    {"an error of which the ledger knows nothing",
+    {"the error of a tool whose calls are passed through: it ran",
      {.kind = HX_CALL_ERROR, .is_error = true},
-     HX_CALL_EXIT_NOT_HAPPENED,
+     HX_CALL_EXIT_TOOL_ERROR,
      true,
-     false},
+     true},
     {"an error, and the ledger did not say whether it knows of it",
      {.kind = HX_CALL_ERROR, .is_error = true, .is_row_untold = true},
      HX_CALL_EXIT_UNKNOWN,
@@ -71,9 +72,33 @@ static const struct {
     {"FAILED", HX_CALL_EXIT_NOT_HAPPENED, true, true},
     {"CANCELLED", HX_CALL_EXIT_NOT_HAPPENED, true, true},
     {"KEY_CONFLICT", HX_CALL_EXIT_NOT_HAPPENED, true, false},
+    {"KEY_INVALID", HX_CALL_EXIT_NOT_HAPPENED, true, false},
+    {"KEY_REQUIRED", HX_CALL_EXIT_NOT_HAPPENED, true, false},
+    {"REPEAT_SUSPECTED", HX_CALL_EXIT_NOT_HAPPENED, true, false},
+    {"REQUEST_INVALID", HX_CALL_EXIT_NOT_HAPPENED, true, false},
+    {"NO_ANSWER", HX_CALL_EXIT_UNKNOWN, false, false},
+    {"a code of a later version", HX_CALL_EXIT_UNKNOWN, false, false},
     {"UPSTREAM_UNAVAILABLE", HX_CALL_EXIT_NO_SERVER, true, false},
     {"LEDGER_UNAVAILABLE", HX_CALL_EXIT_NO_LEDGER, true, false},
 };
+
+/* A new code must be thought of here. */
+static void every_code_is_judged(void **state)
+{
+    static const char *const names[] = {
+#define HX_ANSWER(name, shape, number, same_key, new_key, http_status, sentence) #name,
+#define HX_ANSWER_TYPE(name, type)
+#include "tables/errors.def"
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        bool is_there = false;
+        for (size_t at = 0; at < sizeof(codes) / sizeof(codes[0]); at++)
+            is_there |= strcmp(codes[at].code, names[i]) == 0;
+        if (!is_there)
+            fail_msg("%s has no status here", names[i]);
+    }
+}
 
 static void each_answer_has_its_status(void **state)
 {
@@ -123,6 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_answer_has_its_status),
+        cmocka_unit_test(every_code_is_judged),
         cmocka_unit_test(commands_are_safe_to_paste),
     };
     return cmocka_run_group_tests_name("call_report", tests, NULL, NULL);

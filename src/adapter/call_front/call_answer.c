@@ -30,6 +30,26 @@ static uint32_t envelope_of(const struct hx_call_reader *reader, const struct hx
                           HX_SPAN_LIT(HX_MCP_META_OPERATION));
 }
 
+/* What our errors without an envelope say of themselves: of calls that are passed through, or were
+ * refused before there was an operation. */
+static struct hx_span named_code_of(struct hx_call_reader *reader, const struct hx_rpc_msg *msg)
+{
+    if (msg->kind != HX_RPC_ERROR)
+        return HX_SPAN_NONE;
+    return text_at(reader, hx_json_member(&reader->tape, msg->error_token, HX_SPAN_LIT("data")),
+                   "code");
+}
+
+static bool is_code_of_ours(struct hx_span code)
+{
+#define HX_ANSWER(name, shape, number, same_key, new_key, http_status, sentence)                   \
+    if (hx_span_eq_cstr(code, #name))                                                              \
+        return true;
+#define HX_ANSWER_TYPE(name, type)
+#include "tables/errors.def"
+    return false;
+}
+
 static bool flag_at(const struct hx_call_reader *reader, uint32_t object, const char *name)
 {
     bool value = false;
@@ -50,6 +70,7 @@ void hx_call_answer_read(struct hx_call_reader *reader, const struct hx_rpc_msg 
         .error = msg->error,
         .message = is_error ? text_at(reader, msg->error_token, "message") : HX_SPAN_NONE,
         .code = text_at(reader, envelope, "code"),
+        .named_code = named_code_of(reader, msg),
         .operation = text_at(reader, envelope, "id"),
         .execution = text_at(reader, envelope, "execution"),
         .effect = text_at(reader, envelope, "effect"),
@@ -61,10 +82,7 @@ void hx_call_answer_read(struct hx_call_reader *reader, const struct hx_rpc_msg 
 /* Any other error says that the ledger was not read, or not understood. */
 static bool says_not_found(struct hx_call_reader *reader, const struct hx_rpc_msg *msg)
 {
-    if (msg->kind != HX_RPC_ERROR)
-        return false;
-    uint32_t data = hx_json_member(&reader->tape, msg->error_token, HX_SPAN_LIT("data"));
-    return hx_span_eq_cstr(text_at(reader, data, "code"), "NOT_FOUND");
+    return hx_span_eq_cstr(named_code_of(reader, msg), "NOT_FOUND");
 }
 
 void hx_call_answer_add_row(struct hx_call_reader *reader, const struct hx_rpc_msg *msg,
@@ -75,8 +93,12 @@ void hx_call_answer_add_row(struct hx_call_reader *reader, const struct hx_rpc_m
                        : HX_JSON_NONE;
     answer->has_row = row != HX_JSON_NONE;
     answer->is_row_untold = !answer->has_row && !says_not_found(reader, msg);
-    if (!answer->has_row)
+    if (!answer->has_row) {
+        answer->is_ours = !answer->is_row_untold && is_code_of_ours(answer->named_code);
+        if (answer->is_ours)
+            answer->code = answer->named_code;
         return;
+    }
     answer->operation = kept_text_at(reader, row, "id");
     answer->execution = kept_text_at(reader, row, "execution");
     answer->effect = kept_text_at(reader, row, "effect");

@@ -54,6 +54,9 @@ struct hx_call_answer {
     struct hx_span error;   /* raw */
     struct hx_span message; /* of the error */
     struct hx_span code;
+    /* Of an error without our envelope: ours where the ledger has no row, since then it is of a
+     * call that was passed through or refused; else a word of the tool's. */
+    struct hx_span named_code;
     struct hx_span operation;
     struct hx_span execution;
     struct hx_span effect;

@@ -177,6 +177,28 @@ def gone_first(t):
     t.equal(caller.open(), 0, "open calls")
 
 
+@call("a_tool_that_only_reads")
+def reads(t):
+    """Its calls are passed through, without a row: that the ledger knows nothing of one says nothing
+    of what became of it."""
+    caller = Caller(t)
+    script = {
+        "tools": {
+            "good": QUICK["tools"]["charge"],
+            "bad": {"runs": [[{"error": '{"code":-32050,"message":"odd"}'}]]},
+            "dies": {"runs": [[{"kill": 9}], [{"kill": 9}], [{"kill": 9}]]},
+            "long": {"runs": [[{"result": json.dumps({"content": [{"type": "text", "text": "x" * 70000}]})}]]},
+        }
+    }
+    wanted = {"good": DONE, "bad": TOOL_ERROR, "dies": UNKNOWN, "long": UNKNOWN}
+    for tool, status in wanted.items():
+        words = ("--class", "read_only", "--message-max", "65536", "--key", "k-" + tool)
+        told = caller.json(status, *words, tool, "--", *stub(t, script))
+        t.true(len(t.effects(tool)) >= 1, f"{tool} ran: {told}")
+    status, _, err = caller.run("--class", "read_only", "charge", "--", t.path("no-such-server"))
+    t.equal(status, NO_SERVER, f"no server: {err}")
+
+
 @call("a_bare_server_cut_after_the_body")
 def bare_cut(t):
     """It ignores keys. The effect is there, the answer is not: unknown, and never a second one."""
