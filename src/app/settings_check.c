@@ -84,7 +84,8 @@ static int check_probe(const struct hx_tool_settings *tool, const char *who,
         return hx_complain(complaint,
                            "%s: probe needs probe_match, which says when it has found the call: "
                            "'value /structuredContent/status == paid', 'count "
-                           "/structuredContent/orders >= 1' or 'text ${effect_key}'",
+                           "/structuredContent/orders >= 1' or 'text ${effect_key}'; a value that "
+                           "begins with a quote is a whole JSON string",
                            who);
     if (tool->probe_arguments != NULL && !is_object(tool->probe_arguments))
         return hx_complain(

@@ -379,6 +379,10 @@ static int parse_approval(const struct hx_setting_row *row, struct hx_span text,
         rest = hx_span(rest.ptr + 1, rest.len - 1);
     if (!is_pointer(pointer) || !parse_comparison(op, &approval.comparison) || rest.len == 0)
         return refuse(row, text, complaint, allowed);
+    if (!hx_json_wanted_is_good(rest))
+        return refuse(row, text, complaint,
+                      "a value that begins with a quote must be a whole JSON string, such as "
+                      "\"C:\\\\dir\" with two backslashes for one, and all of it UTF-8");
     approval.pointer = copy(arena, pointer);
     approval.value = copy(arena, rest);
     if (!approval.pointer || !approval.value)
@@ -412,7 +416,7 @@ bool hx_probe_condition_parse(struct hx_span text, struct hx_probe_condition *re
         rest = hx_span(rest.ptr + 1, rest.len - 1);
     condition.value = rest;
     *ret_condition = condition;
-    return rest.len > 0;
+    return rest.len > 0 && hx_json_wanted_is_good(rest);
 }
 
 /* --- all types -----------------------------------------------------------------------------------

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "json/number.h"
+#include "json/scalar.h"
+#include "json/scan.h"
 #include "json/text.h"
 
 /* What an operator wrote, as far as it can be compared. */
@@ -48,10 +50,39 @@ static bool is_number(struct hx_span text)
     return at == text.len;
 }
 
+static bool is_utf8(struct hx_span text)
+{
+    const unsigned char *at = (const unsigned char *)text.ptr;
+    const unsigned char *end = at + text.len;
+    while (at < end) {
+        unsigned len = hx_json_utf8_len(at, end);
+        if (len == 0)
+            return false;
+        at += len;
+    }
+    return true;
+}
+
+static bool is_whole_string(struct hx_span text)
+{
+    const unsigned char *at = (const unsigned char *)text.ptr;
+    struct hx_json_cursor cursor = {.at = at, .end = at + text.len};
+    uint8_t flags;
+    return hx_json_scan_string(&cursor, &flags) == 0 && cursor.at == cursor.end;
+}
+
+bool hx_json_wanted_is_good(struct hx_span wanted)
+{
+    bool is_quoted = wanted.len > 0 && wanted.ptr[0] == '"';
+    return is_quoted ? is_whole_string(wanted) : is_utf8(wanted);
+}
+
 static struct wanted read_wanted(struct hx_span text)
 {
-    bool is_quoted = text.len >= 2 && text.ptr[0] == '"' && text.ptr[text.len - 1] == '"';
-    if (is_quoted)
+    /* A bad escape would be read as another text, or beyond the end of this one. */
+    if (!hx_json_wanted_is_good(text))
+        return (struct wanted){.type = HX_JSON_STRING, .is_comparable = false};
+    if (text.len > 0 && text.ptr[0] == '"')
         return (struct wanted){.type = HX_JSON_STRING,
                                .text = hx_span(text.ptr + 1, text.len - 2),
                                .is_comparable = true};

@@ -57,6 +57,18 @@ static void each_relation_is_told_by_exact_value(void **state)
         {"\"1.\"", "1.", {YES, NO, NO, YES, NO, YES}},
         {"\"1e\"", "1e", {YES, NO, NO, YES, NO, YES}},
         {"\"\"", "\"\"", {YES, NO, NO, YES, NO, YES}},
+        {"\"C:\\\\d\"", "\"C:\\\\d\"", {YES, NO, NO, YES, NO, YES}},
+        /* What begins with a quote and is no whole string, and what is no UTF-8. */
+        {"\"C:\\\\d\"", "\"C:\\d\"", {CANNOT, CANNOT, CANNOT, CANNOT, CANNOT, CANNOT}},
+        {"\"C:d\"", "\"C:\\d\"", {CANNOT, CANNOT, CANNOT, CANNOT, CANNOT, CANNOT}},
+        {"\"\\n\"", "\"\\\"", {CANNOT, CANNOT, CANNOT, CANNOT, CANNOT, CANNOT}},
+        {"\"\\n\"", "\"\\u\"", {CANNOT, CANNOT, CANNOT, CANNOT, CANNOT, CANNOT}},
+        {"\"\\n\"", "\"\\u12\"", {CANNOT, CANNOT, CANNOT, CANNOT, CANNOT, CANNOT}},
+        {"\"a\"", "\"a\"b\"", {CANNOT, CANNOT, CANNOT, CANNOT, CANNOT, CANNOT}},
+        {"\"a\"", "\"a", {CANNOT, CANNOT, CANNOT, CANNOT, CANNOT, CANNOT}},
+        {"\"a\"", "\"", {CANNOT, CANNOT, CANNOT, CANNOT, CANNOT, CANNOT}},
+        {"\"\\n\"", "\xC3", {CANNOT, CANNOT, CANNOT, CANNOT, CANNOT, CANNOT}},
+        {"\"\\n\"", "\"\xF0\"", {CANNOT, CANNOT, CANNOT, CANNOT, CANNOT, CANNOT}},
     };
     struct hx_json_tape tape;
     hx_json_tape_init(&tape);

@@ -338,6 +338,13 @@ static void refusals(void **state)
         {{"--effect-key", "key"}, {"--effect-key", "'key'", "sep3182"}},
         {{"--no-effect-errors", "*"}, {"--no-effect-errors", "'*'", "some text"}},
         {{"--approval", "when: amount > 1"}, {"--approval", "when: /amount > 100"}},
+        /* What no argument can be compared with would be taken for something else. */
+        {{"--approval", "when: /path == \"C:\\dir\""}, {"--approval", "JSON string"}},
+        {{"--approval", "when: /path == \"\\\""}, {"--approval", "JSON string"}},
+        {{"--approval", "when: /path == \"\\u12\""}, {"--approval", "JSON string"}},
+        {{"--approval", "when: /path == \"a"}, {"--approval", "JSON string"}},
+        {{"--approval", "when: /path == \"a\" b"}, {"--approval", "JSON string"}},
+        {{"--approval", "when: /path == \xC3"}, {"--approval", "UTF-8"}},
         {{"--reorder-safe=maybe"}, {"--reorder-safe", "'maybe'", "on or off"}},
         {{"--name", ""}, {"--name", "''"}},
         {{"--name", "a\nb"}, {"--name"}},
@@ -367,6 +374,10 @@ static void refusals(void **state)
         {{"--tool", "pay: probe=pay probe_match='text x'"}, {"'pay'", "tool itself", "only reads"}},
         {{"--tool", "pay: probe=find probe_match='text x' probe_arguments='{\"n\": ${/n}}'"},
          {"'pay'", "probe_arguments", "in quotes"}},
+        {{"--tool", "pay: probe=find probe_match='value /path == \"C:\\dir\"'"},
+         {"'pay'", "probe_match", "JSON string"}},
+        {{"--tool", "pay: probe=find probe_match='value /path == \"\\u\"'"},
+         {"'pay'", "probe_match", "JSON string"}},
         {{"--retention", "40d"}, {"row_retention", "retention"}},
         {{"--stall-timeout", "90s"}, {"stuck_timeout", "stall_timeout"}},
         {{"--outbox-url", "ftp://hooks.example/"}, {"outbox_url must begin with http"}},
@@ -409,6 +420,8 @@ static void sensible_settings_pass(void **state)
         "list:files: class=read_only",
         "get_*: class=read_only",
         "order: in_flight_bound=30s visibility_lag=5s approval=always",
+        "copy: approval='when: /path == \"C:\\\\dir\"'",
+        "move: approval='when: /path == \"a \\u00e9 \\\"b\"'",
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rules); i++) {
