@@ -195,6 +195,7 @@ static void let_go_of_reader(struct call *call)
     call->has_let_go = true;
     (void)fclose(call->out);
     call->out = NULL;
+    hx_log_drop_stderr();
     hx_keeper_drop_stderr();
 }
 

@@ -85,10 +85,12 @@ static void reset_signals(void)
     (void)signal(SIGINT, SIG_DFL);
 }
 
-/* A log line must never make the keeper wait for a client that does not read. */
-static void own_stderr(void)
+void hx_own_stderr(void)
 {
-    int fd = hx_private_fd(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, FIRST_FREE_FD));
+    int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+    if (copy < 0)
+        return;
+    int fd = hx_private_fd(copy);
 
     /* A socket cannot be opened anew. Who else writes to this one loses a line at worst. */
     if (hx_fd_kind(fd) == HX_FD_SOCKET)
@@ -108,7 +110,7 @@ _Noreturn static void be_keeper(struct pipes *pipes,
     own_status_fd = pipes->status[WRITE_END];
     (void)close(pipes->life[WRITE_END]);
     (void)close(pipes->status[READ_END]);
-    own_stderr();
+    hx_own_stderr();
     fds.in_fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
     fds.out_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
     fd_to_null(STDIN_FILENO);

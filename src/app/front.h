@@ -34,6 +34,10 @@ struct hx_keeper_fds {
  * keeper. */
 int hx_front_run(int (*keeper_main)(const struct hx_keeper_fds *fds, void *arg), void *arg);
 
+/* Standard error becomes one of our own that does not block: no word that we say may wait for
+ * somebody who does not read. */
+void hx_own_stderr(void);
+
 /* Lets go of the client's standard error; what is logged from now on goes nowhere. A held one would
  * keep some clients from noticing the death for seconds. */
 void hx_keeper_drop_stderr(void);

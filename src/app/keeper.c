@@ -176,6 +176,7 @@ static void turn_until_done(struct keeper *keeper)
         bool had_any = hx_admin_turn(keeper->admin);
         int64_t wait_ms = hx_gateway_turn(keeper->gateway);
         if (hx_gateway_is_draining(keeper->gateway) && !keeper->has_dropped_stderr) {
+            hx_log_drop_stderr();
             hx_keeper_drop_stderr();
             keeper->has_dropped_stderr = true;
             hx_admin_drain(keeper->admin); /* whoever comes next may want its place */

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,11 +32,21 @@ struct hx_log_options hx_settings_log_options(const struct hx_settings *settings
     };
 }
 
+static bool is_pipe(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISFIFO(info.st_mode);
+}
+
 int hx_log_open(const struct hx_log_options *options)
 {
     int fd = STDERR_FILENO;
     if (options->path) {
-        fd = open(options->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+        /* It may be a pipe or a terminal, which nobody has to read. */
+        fd = open(options->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+                  0600);
+        if (fd < 0 && errno == ENXIO && is_pipe(options->path))
+            return HX_RAISE_ERRNO("the log file %s is a pipe that nobody reads", options->path);
         if (fd < 0)
             return HX_RAISE_ERRNO("cannot open the log file %s", options->path);
     }
@@ -50,6 +61,17 @@ void hx_log_close(void)
     if (log_state.fd > STDERR_FILENO)
         close(log_state.fd);
     log_state.fd = STDERR_FILENO;
+}
+
+void hx_log_drop_stderr(void)
+{
+    struct stat own, other;
+    if (log_state.fd == STDERR_FILENO || fstat(log_state.fd, &own) != 0 ||
+        fstat(STDERR_FILENO, &other) != 0)
+        return;
+    /* A file is no sign of life to anybody, and may be read later. */
+    if (own.st_dev == other.st_dev && own.st_ino == other.st_ino && !S_ISREG(own.st_mode))
+        hx_log_close();
 }
 
 /* A line that is full stays full: what came first is what matters most. Room for the mark and the
@@ -181,7 +203,8 @@ void hx_log_end(struct hx_log_line *line)
         line->len += sizeof(CUT_MARK) - 1;
     }
     line->text[line->len++] = '\n';
-    /* A log that cannot be written must not stop the work it speaks of. */
+    /* A log that cannot be written, or is a full pipe, must not stop the work it speaks of. A line
+     * is shorter than what a pipe takes as a whole. */
     ssize_t written;
     do
         written = write(log_state.fd, line->text, line->len);

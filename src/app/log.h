@@ -42,9 +42,13 @@ struct hx_log_options {
 
 struct hx_log_options hx_settings_log_options(const struct hx_settings *settings);
 
-/* Until this is called, warnings and errors go to standard error. Returns 0 or HX_E_SYSTEM. */
+/* Until this is called, warnings and errors go to standard error. Returns 0 or HX_E_SYSTEM. Whoever
+ * goes on without a person's shell has a standard error that does not block (app/front.h). */
 int hx_log_open(const struct hx_log_options *options) HX_MUST_CHECK;
 void hx_log_close(void);
+
+/* Before standard error is given up: a log file that is the same pipe or terminal goes with it. */
+void hx_log_drop_stderr(void);
 
 /* `event` is a plain word. */
 void hx_log_begin(struct hx_log_line *line, enum hx_log_level level, const char *event);

@@ -12,6 +12,7 @@
 #include "adapter/http_server/http_server.h"
 #include "app/announce.h"
 #include "app/commands.h"
+#include "app/front.h"
 #include "app/log.h"
 #include "app/serve_state.h"
 #include "base/alloc.h"
@@ -303,6 +304,7 @@ int hx_serve(const struct hx_config *config, int argc, char **argv)
     serve.argv = argv;
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
+    hx_own_stderr();
     hx_clock_os_init(&serve.clock);
     hx_list_init(&serve.upstream_inbox);
     hx_list_init(&serve.peer_inbox);

@@ -15,8 +15,8 @@ enum hx_comparison { HX_CMP_EQ, HX_CMP_NE, HX_CMP_LT, HX_CMP_LE, HX_CMP_GT, HX_C
  * means is the caller's to say: for a guard it is as good as a yes. */
 enum hx_holds { HX_HOLDS_NO, HX_HOLDS_YES, HX_HOLDS_CANNOT_SAY };
 
-/* Whether `wanted` can be read in one way: what begins with a quote is a whole JSON string, and all is
- * UTF-8. An operator's text for which this is false is refused when it is read. */
+/* Whether `wanted` can be read in one way: what begins with a quote is a whole JSON string, and all
+ * is UTF-8. An operator's text for which this is false is refused when it is read. */
 bool hx_json_wanted_is_good(struct hx_span wanted);
 
 /* Whether the value at `index` (HX_JSON_NONE: there is none) stands in this relation to `wanted`:

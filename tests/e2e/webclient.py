@@ -3,6 +3,7 @@
 flight, so that a test can cut the one that it means.
 """
 
+import fcntl
 import json
 import os
 import re
@@ -20,8 +21,9 @@ LATEST = "2025-11-25"
 class Serve:
     """One `hapax serve`, restarted at will at the same place on the same ledger."""
 
-    def __init__(self, t, words, *options, config=None, ledger=None, env=None):
+    def __init__(self, t, words, *options, config=None, ledger=None, env=None, is_read=True):
         self.t, self.words, self.options, self.env = t, words, options, env or t.env
+        self.is_read = is_read  # what it says, by a pipe that is full soon if nobody reads
         self.config, self.ledger = config, ledger or t.ledger
         self.process, self.port = None, 0
         self.start()
@@ -42,6 +44,8 @@ class Serve:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
+        if not self.is_read:
+            fcntl.fcntl(self.process.stderr, fcntl.F_SETPIPE_SZ, 4096)
         lines = []
         while not self.port or not lines:
             line = self.process.stderr.readline().decode()
@@ -52,8 +56,8 @@ class Serve:
             if found:
                 self.port = int(found.group(1))
                 break
-        drain = threading.Thread(target=self.process.stderr.read, daemon=True)
-        drain.start()
+        if self.is_read:
+            threading.Thread(target=self.process.stderr.read, daemon=True).start()
         return self
 
     def kill(self):

@@ -27,8 +27,9 @@ def serve(title):
     return test("serve", "serve_" + title, needs_hapax=True)
 
 
-def before_stub(t, script, *options):
-    return Serve(t, ["--", *stub(t, script)], "--orphan-timeout", "1s", *options)
+def before_stub(t, script, *options, is_read=True):
+    words = ["--", *stub(t, script)]
+    return Serve(t, words, "--orphan-timeout", "1s", *options, is_read=is_read)
 
 
 def before_site(t, site, *options):
@@ -313,6 +314,15 @@ def is_cut_off(run):
     except (Failure, ConnectionError):
         return True
     return False
+
+
+@serve("nobody_reads_what_it_says")
+def unread(t):
+    """The log goes to standard error, a pipe that is full."""
+    client = before_stub(t, {"tools": {"charge": {}}}, "--log-level", "debug", is_read=False).client()
+    for n in range(40):
+        client.call(args={"n": n}).result()
+    t.equal(len(t.effects()), 40, "effects")
 
 
 @serve("no_server_can_be_begun")

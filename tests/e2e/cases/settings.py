@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Settings of `hapax run` that change what a call means, each seen from outside. Names: more_..."""
 
+import fcntl
+import os
+import subprocess
+import sys
+import termios
 import threading
 
 from kit import processes
@@ -108,6 +113,62 @@ def log_file(t, w):
     client = w.client(script, "--log-file", t.path("hapax.log"))
     client.result(client.call())
     t.wait(lambda: b"cache warm" in b"".join(t.lines("hapax.log")), "the noise in the log file")
+
+
+def unread_pipe():
+    """Its ends; room for a page."""
+    ends = os.pipe()
+    fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, 4096)
+    return ends
+
+
+def unread(fd):
+    return int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+@more("log_into_a_pipe_that_nobody_reads")
+def unread_log(t, w):
+    """Calls go on without the lines that nobody takes, and a client that leaves in a call sees the end
+    of its pipe.
+    """
+    script = {"tools": {"charge": {}, "slow": {"runs": RELEASED}}}
+    reader, writer = unread_pipe()
+    options = ("--log-level", "debug", "--log-file", "/dev/stderr")
+    argv = t.hapax_argv(stub(t, script), *options, orphan="30s")
+    client = RawClient(t, argv, stderr=f"/proc/self/fd/{writer}")
+    os.close(writer)
+    client.initialize()
+    for n in range(40):
+        client.result(client.call(args={"n": n}), 10)
+    t.true(unread(reader) > 2048, "the pipe is full")
+    client.call("slow")
+    t.wait_effects(41)
+    client.kill(t.surroundings.hapax)
+    os.set_blocking(reader, False)
+
+    def is_over():
+        try:
+            return os.read(reader, 1 << 16) == b""
+        except BlockingIOError:
+            return False
+
+    t.wait(is_over, "the end of what it says", 10)
+    os.close(reader)
+    t.true(t.family().keepers, "the keeper is still there")
+    t.touch("release")
+
+
+@more("log_into_a_pipe_without_a_reader")
+def no_reader(t, w):
+    pipe = t.path("pipe")
+    os.mkfifo(pipe)
+    server = stub(t, {"tools": {}})
+    try:
+        status, _, err = t.hapax("run", "--ledger", t.ledger, "--log-file", pipe, "--", *server)
+    except subprocess.TimeoutExpired:
+        t.true(False, "it waits for a reader")
+    t.equal(status, 2, f"exit status ({err!r})")
+    t.true(b"nobody reads" in err, f"what it says: {err!r}")
 
 
 @more("draining_keepers_are_bounded")
