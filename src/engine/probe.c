@@ -28,6 +28,18 @@ bool hx_probe_is_possible(const struct hx_work *work)
            !work->op.durable.is_superseded && !work->gateway->is_draining;
 }
 
+/* What was not found before an attempt was sent says nothing of that one. Somebody else may have
+ * sent it. */
+static void leave_earlier(struct hx_work *work)
+{
+    uint32_t number = work->op.durable.attempt.number;
+    if (work->probed == number)
+        return;
+    work->probed = number;
+    work->probe_tries = 0;
+    work->negatives = (struct hx_negatives){0};
+}
+
 static void plan(struct hx_work *work)
 {
     struct hx_gateway *gateway = work->gateway;
@@ -41,6 +53,7 @@ bool hx_probe_begin(struct hx_work *work)
         return false;
     work->gateway->probe_count++;
     work->search = HX_SEARCH_PROBING;
+    leave_earlier(work);
     plan(work);
     return true;
 }
@@ -147,6 +160,7 @@ void hx_probe_due(struct hx_work *work)
     struct hx_link *link = link_for(work);
     bool is_greeted = link != NULL && link->hello.initialize.len > 0;
     if (link != NULL && hx_link_want(link) && is_greeted) {
+        leave_earlier(work);
         work->probe_tries++;
         send_probe(work, link);
     } else {
@@ -197,10 +211,9 @@ static void take_found(struct hx_work *work, struct hx_json_tape *tape)
 
 static void take_negative(struct hx_work *work)
 {
-    bool is_enough =
-        hx_recover_add_negative(&work->negatives, work->was_provable, work->gateway->now.mono);
-    note(work,
-         work->was_provable ? "probe found nothing" : "probe found nothing; too early to count");
+    bool counts = work->was_provable && work->probed == work->op.durable.attempt.number;
+    bool is_enough = hx_recover_add_negative(&work->negatives, counts, work->gateway->now.mono);
+    note(work, counts ? "probe found nothing" : "probe found nothing; too early to count");
     if (!is_enough) {
         plan(work);
         return;

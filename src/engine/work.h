@@ -94,6 +94,7 @@ struct hx_work {
                                      meanwhile on `route` */
     unsigned probe_tries;
     struct hx_negatives negatives;
+    uint32_t probed;    /* number of the attempt that these two are of */
     bool was_provable;  /* when the probe in hand was sent */
     struct hx_ask *ask; /* a person is being asked */
     bool was_asked;     /* a person has been asked in this state and left it open */

@@ -95,6 +95,14 @@ static const struct hx_upstream_ops up_ops = {.start = up_start,
                                               .drop = engine_kit_upstream_drop,
                                               .transport_name = engine_kit_upstream_name};
 
+/* One that is a process of ours: nothing of it is dropped by itself. */
+static const struct hx_upstream_ops child_ops = {.start = up_start,
+                                                 .send = up_send,
+                                                 .stop = up_stop,
+                                                 .kill = up_stop,
+                                                 .hold = engine_kit_upstream_hold,
+                                                 .transport_name = engine_kit_upstream_name};
+
 /* ---- the client ---- */
 
 void talk_kit_says(struct talk_kit *talk, const char *line)
@@ -187,7 +195,8 @@ void talk_kit_init(struct talk_kit *talk, const struct talk_kit_options *options
     *talk = (struct talk_kit){.options = *options};
     engine_kit_init(&talk->engine);
     hx_list_init(&talk->downstream_inbox);
-    talk->upstream = (struct hx_upstream){.ops = &up_ops, .inbox = &talk->engine.upstream_inbox};
+    talk->upstream = (struct hx_upstream){.ops = options->is_child ? &child_ops : &up_ops,
+                                          .inbox = &talk->engine.upstream_inbox};
     talk->downstream = (struct hx_downstream){.ops = &down_ops, .inbox = &talk->downstream_inbox};
 }
 
@@ -199,16 +208,18 @@ void talk_kit_begin(struct talk_kit *talk)
     engine_kit_begin(&talk->engine, &talk->downstream_inbox, &gateway);
     struct hx_server_options server = engine_kit_server_options();
     server.name = hx_span_cstr(talk->options.name != NULL ? talk->options.name : "s");
-    server.is_remote = true;
+    server.is_remote = !talk->options.is_child;
     server.rules_for = rules_for;
     server.make_upstream = make_upstream;
     server.free_upstream = free_upstream;
     server.context = talk;
     talk->server = hx_server_new(talk->engine.gateway, &server);
-    const struct hx_session_options session = {.server = talk->server,
-                                               .downstream = &talk->downstream,
-                                               .tenant = HX_SPAN_LIT("local"),
-                                               .principal = HX_SPAN_LIT("1000")};
+    const char *principal = talk->options.principal;
+    const struct hx_session_options session = {
+        .server = talk->server,
+        .downstream = &talk->downstream,
+        .tenant = HX_SPAN_LIT("local"),
+        .principal = hx_span_cstr(principal != NULL ? principal : "1000")};
     assert_non_null(hx_session_new(talk->engine.gateway, &session));
     snprintf(line, sizeof line,
              "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"

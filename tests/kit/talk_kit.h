@@ -22,9 +22,11 @@ enum { TALK_KIT_TEXT_MAX = 4096 };
 struct talk_kit_options {
     /* Of every tool. */
     struct hx_tool_rules rules;
-    const char *revision; /* NULL: 2025-11-25. Borrowed. */
-    const char *name;     /* of the server; NULL: s. Borrowed. */
-    bool is_run;          /* `hapax run`: the process has this one client and ends with it */
+    const char *revision;  /* NULL: 2025-11-25. Borrowed. */
+    const char *name;      /* of the server; NULL: s. Borrowed. */
+    const char *principal; /* NULL: 1000. Borrowed. */
+    bool is_child;         /* the server is a process of ours, not somewhere else */
+    bool is_run;           /* `hapax run`: the process has this one client and ends with it */
     /* What client and server say of themselves, as JSON; NULL: nothing. Borrowed. */
     const char *client_capabilities;
     const char *server_capabilities;

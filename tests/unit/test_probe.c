@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -123,11 +124,58 @@ static void the_probe_of_a_server_that_is_gone_is_asked_of_no_other(void **state
     talk_kit_fini(&talk);
 }
 
+/* The server dies under the call. */
+static void is_lost(struct talk_kit *talk)
+{
+    talk_kit_asks(talk, "\"pay\"");
+    talk->asked[0] = '\0';
+    hx_memory_ledger_transport_gone(talk->engine.ledger, engine_kit_upstream_name(&talk->upstream));
+    (void)talk_kit_from_server(talk, HX_PEER_CLOSED, 0, "");
+    engine_kit_turn(&talk->engine);
+}
+
+/* How often nothing was found until that was taken for proof. */
+static unsigned looks_until_it_is_proved(struct talk_kit *talk)
+{
+    unsigned looks = 0;
+    const struct hx_record *row = hx_memory_ledger_row(talk->engine.ledger, 0);
+    for (int i = 0; i < 900 && row->state == HX_OP_UNKNOWN; i++) {
+        talk_kit_waits(talk, 1000);
+        if (strstr(talk->asked, "\"look\"") == NULL)
+            continue;
+        looks++;
+        talk_kit_answers(talk, "\"result\":{\"content\":[]}");
+        row = hx_memory_ledger_row(talk->engine.ledger, 0);
+    }
+    assert_int_not_equal(row->state, HX_OP_UNKNOWN);
+    return looks;
+}
+
+/* What was not found before the second attempt was sent says nothing of that one. */
+static void negatives_are_of_one_attempt(void **state)
+{
+    struct talk_kit talk;
+    struct talk_kit_options options = probed_options("bank");
+    (void)state;
+    options.is_child = true;
+    options.rules.contract.in_flight_bound_ms = 1000;
+    options.rules.contract.retries_after_proof = true;
+    talk_kit_init(&talk, &options);
+    talk_kit_begin(&talk);
+    talk_kit_says(&talk, PAY("3"));
+    is_lost(&talk);
+    assert_int_equal(looks_until_it_is_proved(&talk), 3);
+    is_lost(&talk);
+    assert_int_equal(looks_until_it_is_proved(&talk), 3);
+    talk_kit_fini(&talk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_probe_is_asked_of_its_own_server),
         cmocka_unit_test(the_probe_of_a_server_that_is_gone_is_asked_of_no_other),
+        cmocka_unit_test(negatives_are_of_one_attempt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
