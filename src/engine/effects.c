@@ -24,8 +24,12 @@ static void persist(struct hx_work *work)
     struct hx_op *op = &work->op;
     bool is_claim =
         op->next.state == HX_OP_RUNNING && op->next.attempt.number != op->durable.attempt.number;
-    if (is_claim)
+    if (is_claim) {
         hx_ladder_leave(work);
+        /* It was forwarded to the attempt before. */
+        work->is_cancel_forwarded = false;
+        hx_timer_disarm(&work->gateway->timers, &work->cancel);
+    }
     struct hx_link *link = op->next.state == HX_OP_RUNNING ? hx_work_link(work) : NULL;
     if (is_claim) {
         leave_earlier(work, link);

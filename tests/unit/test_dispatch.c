@@ -336,11 +336,32 @@ static void what_was_claimed_for_one_process_is_sent_by_no_other(void **state)
     end();
 }
 
+/* A cancel that the first attempt did not answer says nothing of the next one. */
+static void a_cancel_is_of_its_attempt(void **state)
+{
+    (void)state;
+    begin();
+    says(&peers[FIRST], PAY("2"));
+    assert_int_equal(peers[FIRST].calls, 1);
+    says(&peers[FIRST], "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
+                        "\"requestId\":2,\"reason\":\"Esc\"}}");
+    is_restarted(&peers[FIRST]);
+    says(&peers[SECOND], PAY("2"));
+    assert_int_equal(peers[FIRST].calls, 2);
+    waits(rules.cancel_timeout_ms);
+    assert_null(strstr(peers[SECOND].told, "OUTCOME_UNKNOWN"));
+    answer(&peers[FIRST], peers[FIRST].tag, "{\"content\":[],\"n\":1}");
+    engine_kit_turn(&kit);
+    assert_non_null(strstr(peers[SECOND].told, "\"n\":1"));
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_claim_names_the_process_that_it_goes_to),
         cmocka_unit_test(what_was_claimed_for_one_process_is_sent_by_no_other),
+        cmocka_unit_test(a_cancel_is_of_its_attempt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
