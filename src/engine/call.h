@@ -56,11 +56,13 @@ struct hx_call {
     struct hx_digest follow; /* identity to look under when `is_following` */
     struct hx_id follow_id;  /* or that operation, whatever it is called by now; nil = none */
     bool is_following;
-    struct hx_digest overlapped; /* identity of the equal operation whose waiter had, when this call
-                                    came, waited silently for long enough, or whose answer was lost
-                                    without the ledger knowing */
+    bool is_named;           /* without a key: the operation that `retry_of` names is followed */
+    struct hx_id overlapped; /* the equal operation whose waiter had, when this call came, waited
+                                silently for long enough, or whose answer was lost without the
+                                ledger knowing; by its id, since a key may be given to it */
     bool has_overlapped;
-    struct hx_digest gone_to; /* identity of the operation that it was taken to */
+    bool follows_overlapped; /* which may have come to nothing */
+    struct hx_id gone_to;    /* the operation that it was taken to */
     bool has_gone;
     char own_key[HX_ID_TEXT_SIZE]; /* of a call that brought none */
     bool is_unread;                /* there was no memory to read it */

@@ -214,7 +214,7 @@ void hx_delivery_session_freed(const struct hx_session *session)
     }
 }
 
-bool hx_delivery_find_repeated(const struct hx_call *call, struct hx_digest *ret_identity)
+bool hx_delivery_find_repeated(const struct hx_call *call, struct hx_id *ret_operation)
 {
     const struct hx_gateway *gateway = call->gateway;
     if (gateway->losses_open == 0 && gateway->batch_answer_count == 0)
@@ -226,7 +226,7 @@ bool hx_delivery_find_repeated(const struct hx_call *call, struct hx_digest *ret
             hx_mono_since_ms(call->arrived.mono, note->arrived) >= call->wanted.contract.overlap_ms;
         if ((is_open_loss(note) || is_waiting) && note->cold_record.key_source == HX_KEY_NONE &&
             hx_digest_eq(&note->cold_record.twin, &call->wanted.twin)) {
-            *ret_identity = note->cold_record.identity;
+            *ret_operation = note->operation;
             return true;
         }
     }

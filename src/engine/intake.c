@@ -90,6 +90,17 @@ void hx_call_forget(struct hx_call *call)
     hx_free(call);
 }
 
+/* A retry says by itself which operation it is of. Without a key nothing else does: looked for
+ * among its twins, one that was answered would not be met, and one that failed would run twice. */
+static void follow_named(struct hx_call *call)
+{
+    if (hx_id_is_nil(&call->retry_of) || call->wanted.key_source != HX_KEY_NONE ||
+        call->wanted.contract.repeat == HX_REPEAT_REQUIRE_KEY)
+        return;
+    call->is_following = call->is_named = true;
+    call->follow_id = call->retry_of;
+}
+
 static void refuse_arguments(struct hx_call *call, const char *reason)
 {
     struct hx_request *request = call->request;
@@ -179,9 +190,10 @@ void hx_intake(struct hx_request *request, const struct hx_mcp_call *parsed, str
     }
     hx_intake_fill_wanted(call);
     hx_intake_name_stream(call);
-    if (open != NULL)
+    follow_named(call);
+    if (!call->is_named && open != NULL)
         hx_transport_repeat_of_open(call, open);
-    else
+    else if (!call->is_named)
         hx_transport_repeat_of_answered(call);
     hx_intake_note_overlap(call);
     if (!hx_replay_peek(call))
@@ -306,7 +318,7 @@ void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candid
                        &work->op.durable);
         return;
     }
-    call->gone_to = work->op.durable.identity;
+    call->gone_to = work->op.durable.id;
     call->has_gone = true;
     hx_transport_repeat_tell(call, &work->op.durable.id);
     hx_gate_leave(call);
@@ -363,12 +375,22 @@ static void conflict(struct hx_call *call)
     hx_call_refuse(call, HX_ANSWER_KEY_CONFLICT, NULL);
 }
 
+/* An id is found whoever it belongs to: what is not his is to him as if it were not there. */
+static bool is_anothers(const struct hx_call *call, const struct hx_record *record)
+{
+    return call->is_named && (!hx_span_eq(record->tenant, call->wanted.tenant) ||
+                              !hx_span_eq(record->principal, call->wanted.principal));
+}
+
 static void own_row(struct hx_call *call)
 {
     const struct hx_candidate *candidate = &call->candidates[0];
     const struct hx_record *record = candidate->record;
+    bool is_same_tool = !call->is_named || (hx_span_eq(record->server, call->wanted.server) &&
+                                            hx_span_eq(record->tool, call->wanted.tool));
     bool is_same_call =
-        record->is_tombstone || hx_digest_eq(&record->fingerprint, &call->wanted.fingerprint);
+        is_same_tool &&
+        (record->is_tombstone || hx_digest_eq(&record->fingerprint, &call->wanted.fingerprint));
     bool is_same_principal = hx_span_eq(record->principal, call->wanted.principal);
     if (!is_same_call || !is_same_principal) {
         conflict(call);
@@ -394,6 +416,15 @@ static bool is_refused_after_restore(struct hx_call *call)
     hx_call_refuse(call, HX_ANSWER_REPEAT_SUSPECTED,
                    "The ledger was restored from an older copy a short while ago.");
     return true;
+}
+
+/* The call that it is the silent repeat of had no row yet when this one came, and got none: the
+ * ledger did not take it. So nothing was sent for it, and nothing is too old. */
+static void begin_anew(struct hx_call *call)
+{
+    call->follows_overlapped = call->is_following = false;
+    call->follow_id = (struct hx_id){{0}};
+    hx_intake_find(call);
 }
 
 void hx_intake_found(struct hx_call *call, struct hx_store_request *found)
@@ -437,7 +468,10 @@ void hx_intake_found(struct hx_call *call, struct hx_store_request *found)
     const struct hx_digest *identity = call->is_following ? &call->follow : &call->wanted.identity;
     bool has_own_row =
         first != NULL &&
-        (found->find_id || (found->find_identity && hx_digest_eq(&first->identity, identity)));
+        (found->find_id || (found->find_identity && hx_digest_eq(&first->identity, identity))) &&
+        !is_anothers(call, first);
+    if (has_own_row)
+        call->follows_overlapped = false;
     if (has_own_row && found->find_id && !hx_id_is_nil(&first->successor)) {
         call->follow_id = first->successor; /* the newest is meant */
         hx_intake_find(call);
@@ -445,8 +479,12 @@ void hx_intake_found(struct hx_call *call, struct hx_store_request *found)
     }
     if (has_own_row)
         own_row(call);
+    else if (call->follows_overlapped)
+        begin_anew(call);
     else if (call->is_following)
-        hx_call_refuse(call, HX_ANSWER_KEY_EXPIRED, NULL);
+        hx_call_refuse(call, HX_ANSWER_KEY_EXPIRED,
+                       call->is_named ? "No operation of yours has the id in dev.hapax/retry."
+                                      : NULL);
     else if (call->wanted.key_source == HX_KEY_NONE ? !is_refused_after_restore(call)
                                                     : hx_intake_is_key_acceptable(call))
         hx_intake_ask_neighbours(call);

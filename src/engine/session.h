@@ -335,7 +335,7 @@ void hx_delivery_stored(struct hx_gateway *gateway, struct hx_delivery_note *not
 void hx_delivery_again(struct hx_gateway *gateway);
 /* The operation that this call repeats, if its answer was lost and the ledger has not taken that
  * yet, or waits for the rest of its batch while its caller has long been silent. */
-bool hx_delivery_find_repeated(const struct hx_call *call, struct hx_digest *ret_identity);
+bool hx_delivery_find_repeated(const struct hx_call *call, struct hx_id *ret_operation);
 /* Somebody has got the outcome of this operation from here, or can still get it. */
 bool hx_delivery_is_live(struct hx_gateway *gateway, const struct hx_id *operation);
 void hx_delivery_free(struct hx_gateway *gateway, struct hx_delivery_note *note);

@@ -16,7 +16,8 @@ static bool is_followed(const struct hx_call *call, const struct hx_record *reco
         hx_list_for_each (node, &session->requests) {
             const struct hx_request *request = hx_container_of(node, struct hx_request, node);
             const struct hx_call *other = request->call;
-            if (other == NULL || other == call || other->work != NULL || !other->is_following)
+            if (other == NULL || other == call || other->work != NULL || !other->is_following ||
+                !hx_digest_eq(&other->wanted.twin, &call->wanted.twin))
                 continue;
             bool is_it = hx_id_is_nil(&other->follow_id)
                              ? hx_digest_eq(&other->follow, &record->identity)
@@ -69,7 +70,7 @@ void hx_intake_note_overlap(struct hx_call *call)
             if (waiter->session != call->session ||
                 hx_mono_since_ms(call->arrived.mono, waiter->arrived.mono) < contract->overlap_ms)
                 continue;
-            call->overlapped = record->identity;
+            call->overlapped = record->id;
             call->has_overlapped = true;
             return;
         }
@@ -258,8 +259,8 @@ static void decide(struct hx_call *call)
     case HX_REPEAT_NEW:
         if (call->has_overlapped) {
             call->has_overlapped = false;
-            call->is_following = true;
-            call->follow = call->overlapped;
+            call->is_following = call->follows_overlapped = true;
+            call->follow_id = call->overlapped;
             hx_intake_find(call);
             return;
         }

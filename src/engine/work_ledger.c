@@ -102,10 +102,14 @@ void hx_work_found(struct hx_work *work, struct hx_store_request *done)
                             hx_mono_after(gateway->now.mono, ASKED_POLL_MS));
 }
 
+/* Whoever stands behind them may be their silent repeat, and finds out only when they have been
+ * answered. */
 static void leave_gates(struct hx_work *work)
 {
     hx_list_for_each (node, &work->calls) {
         struct hx_call *call = hx_container_of(node, struct hx_call, node);
+        call->gone_to = work->op.durable.id;
+        call->has_gone = true;
         hx_transport_repeat_tell(call, &work->op.durable.id);
         hx_gate_leave(call);
     }
