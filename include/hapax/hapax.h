@@ -18,7 +18,10 @@
  * Threads    A `struct hapax` may be used by all threads at once. A `struct hapax_call` and a
  *            `struct hapax_conn` belong to one thread at a time. One thread of the library's own
  *            writes the ledger, with every signal blocked. Nothing survives fork(): in the child
- *            each function fails with HAPAX_E_MISUSE.
+ *            each function fails with HAPAX_E_MISUSE for what was opened before, and the child
+ *            keeps no lock of its parent's, whatever becomes of that. A ledger that the parent does
+ *            not have open can be opened there, unless another thread was inside SQLite at the
+ *            fork: execute a program first if that may be.
  * Versions   Structs that cross the border begin with `size`: their _init function sets it, and a
  *            newer library understands an older one. There is no global state to set up, and
  *            nothing is ever printed, but for one line on standard error before an abort() when

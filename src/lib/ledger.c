@@ -20,6 +20,25 @@ enum { LISTEN_MS = 1000 };
  * the last to close would take it from one that opens at that moment. */
 static pthread_mutex_t guest_mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned open_count;
+static bool is_fork_handled;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&guest_mutex);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&guest_mutex);
+}
+
+/* Under the mutex. A child that was forked while another thread had it could open nothing. */
+static bool handle_forks(void)
+{
+    if (!is_fork_handled)
+        is_fork_handled = pthread_atfork(before_fork, after_fork, after_fork) == 0;
+    return is_fork_handled;
+}
 
 struct waiting {
     bool is_done;
@@ -55,7 +74,7 @@ static const char *options_flaw(const struct hapax_options *options)
 static bool guest_comes(void)
 {
     pthread_mutex_lock(&guest_mutex);
-    bool is_welcome = hx_alloc_be_guest();
+    bool is_welcome = handle_forks() && hx_alloc_be_guest();
     if (is_welcome)
         open_count++;
     else if (open_count == 0)

@@ -4,9 +4,11 @@
  * see it.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +23,7 @@
 #include "adapter/store_sqlite/inspect.h"
 #include "adapter/store_sqlite/owners.h"
 #include "base/fault.h"
+#include "sanitized.h"
 #include "world.h"
 
 struct test {
@@ -180,6 +183,53 @@ static void a_parent_is_another_process_to_its_child(void **state)
     close(said[0]);
 }
 
+struct crowd {
+    struct test *test;
+    _Atomic bool is_over;
+};
+
+static void *ask_all_the_time(void *context)
+{
+    struct crowd *crowd = context;
+    while (!atomic_load(&crowd->is_over))
+        (void)hx_owners_is_alive(&crowd->test->onlooker, &crowd->test->token);
+    return NULL;
+}
+
+/* With many owners the list is in somebody's hand most of the time, also at a fork. */
+static void a_child_of_a_busy_process_can_ask(void **state)
+{
+    enum { OWNERS = 400, FORKS = 60, ASKERS = 2 };
+    static struct hx_owners owners[OWNERS];
+    pthread_t threads[ASKERS];
+    struct crowd crowd = {.test = *state};
+    struct test *test = *state;
+    if (KIT_HAS_TSAN)
+        skip(); /* its own locks are held at a fork too */
+    for (int i = 0; i < OWNERS; i++) {
+        struct hx_id token = {{(uint8_t)(i >> 8), (uint8_t)i, 1}};
+        assert_int_equal(hx_owners_open(&owners[i], test->directory, &token), 0);
+    }
+    for (int i = 0; i < ASKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_all_the_time, &crowd), 0);
+    int failures = 0;
+    for (int i = 0; i < FORKS && failures == 0; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            (void)alarm(10);
+            _exit(hx_owners_is_alive(&test->onlooker, &owners[0].self) ? 0 : 1);
+        }
+        int status = -1;
+        failures += waitpid(pid, &status, 0) != pid || status != 0;
+    }
+    atomic_store(&crowd.is_over, true);
+    for (int i = 0; i < ASKERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < OWNERS; i++)
+        hx_owners_close(&owners[i]);
+    assert_int_equal(failures, 0);
+}
+
 /* "The same boot" of two that nobody knows would be said of any two. */
 static void an_unknown_boot_opens_no_ledger(void **state)
 {
@@ -241,6 +291,7 @@ int main(void)
         TEST(who_is_just_being_born_is_not_dead),
         TEST(a_failed_birth_leaves_nothing_behind),
         TEST(a_parent_is_another_process_to_its_child),
+        TEST(a_child_of_a_busy_process_can_ask),
         cmocka_unit_test(an_unknown_boot_opens_no_ledger),
         cmocka_unit_test(an_owner_of_an_unknown_boot_is_judged_by_his_lock),
     };

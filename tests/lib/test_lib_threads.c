@@ -306,6 +306,100 @@ static void a_child_takes_the_place_of_its_dead_parent(void **state)
     bench_open(bench);
 }
 
+#ifdef HX_CRASH_POINTS
+/* A child that was forked earlier and lives on must not keep the lock which its parent held when he
+ * was killed in a commit: it shares his open file, and for all others the ledger stays in use. */
+static void a_child_keeps_no_lock_of_its_dead_parent(void **state)
+{
+    struct bench *bench = *state;
+    int go[2], ready[2];
+    char byte = 'g';
+    int status = 0;
+    if (KIT_HAS_TSAN)
+        skip(); /* it lets no child of a process with threads begin one */
+    bench_close(bench);
+    assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid_t parent = fork();
+    if (parent == 0) {
+        (void)alarm(30);
+        close(go[1]);
+        bench_open(bench);
+        if (fork() == 0) {
+            /* Until the end of the test, as a worker would that its parent leaves behind. */
+            close(ready[0]);
+            _exit(write(ready[1], &byte, 1) == 1 && read(go[0], &byte, 1) >= 0 ? 0 : 1);
+        }
+        /* Of the claim: a look before it takes no lock. */
+        if (read(ready[0], &byte, 1) != 1 ||
+            setenv("HAPAX_CRASH_AT", "lib-persist-asked>commit-before", 1) != 0)
+            _exit(1);
+        (void)claim(bench, "killed", HAPAX_RUN);
+        _exit(1);
+    }
+    close(go[0]);
+    close(ready[1]);
+    assert_int_equal(waitpid(parent, &status, 0), parent);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGKILL);
+    bench_open(bench); /* waits 10 s for the lock, and fails then */
+    hapax_call_free(claim(bench, "killed", HAPAX_RUN));
+    close(ready[0]);
+    close(go[1]);
+}
+#endif
+
+static void *open_in_vain(void *context)
+{
+    _Atomic bool *is_over = context;
+    struct hapax_options options;
+    struct hapax *hapax = NULL;
+    hapax_options_init(&options);
+    options.path = "/dev/null/ledger";
+    options.server = "billing";
+    while (!atomic_load(is_over)) {
+        if (hapax_open(&options, &hapax, NULL) != HAPAX_E_LEDGER)
+            abort();
+    }
+    return NULL;
+}
+
+/* A fork may come while another thread is anywhere in the library. What it has locked there, nobody
+ * would ever unlock in the child. */
+static void a_child_of_a_busy_process_can_open(void **state)
+{
+    enum { OPENERS = 4, FORKS = 600 };
+    pthread_t threads[OPENERS];
+    _Atomic bool is_over = false;
+    struct hapax_options options;
+    struct hapax *hapax = NULL;
+    hapax_options_init(&options);
+    options.path = "/dev/null/ledger"; /* as far as to the library's own locks, not to SQLite's */
+    options.server = "billing";
+    const char *preloaded = getenv("LD_PRELOAD");
+    bool is_under_valgrind = preloaded != NULL && strstr(preloaded, "vgpreload") != NULL;
+    if (KIT_HAS_TSAN || is_under_valgrind)
+        skip();          /* a fork takes too long there for so many */
+    bench_close(*state); /* else the last to leave puts nothing by again */
+    for (int i = 0; i < OPENERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, open_in_vain, &is_over), 0);
+    int failures = 0;
+    for (int i = 0; i < FORKS && failures == 0; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            (void)alarm(10);
+            _exit(hapax_open(&options, &hapax, NULL) == HAPAX_E_LEDGER ? 0 : 1);
+        }
+        int status = -1;
+        failures += waitpid(pid, &status, 0) != pid || status != 0;
+    }
+    atomic_store(&is_over, true);
+    for (int i = 0; i < OPENERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(failures, 0);
+    bench_open(*state);
+}
+
 static _Atomic int handled;
 
 static void on_signal(int number)
@@ -340,6 +434,10 @@ int main(void)
         TEST(processes_act_once_for_a_key),
         TEST(a_dead_owner_is_told_from_a_paused_one),
         TEST(a_child_takes_the_place_of_its_dead_parent),
+#ifdef HX_CRASH_POINTS
+        TEST(a_child_keeps_no_lock_of_its_dead_parent),
+#endif
+        TEST(a_child_of_a_busy_process_can_open),
         TEST(the_thread_takes_no_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

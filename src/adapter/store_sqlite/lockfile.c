@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -22,21 +23,70 @@ static int set_lock(int fd, short type, off_t byte)
     return fcntl(fd, F_OFD_SETLK, &range);
 }
 
+/* All that are open, for a fork to find them. */
+static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct hx_list open_locks = {&open_locks, &open_locks};
+static bool is_fork_handled;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&open_mutex);
+}
+
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&open_mutex);
+}
+
+/* To close is no unlocking here: the parent has it open. */
+static void after_fork_in_child(void)
+{
+    for (struct hx_list *node; (node = hx_list_take_first(&open_locks)) != NULL;) {
+        struct hx_lockfile *lock = hx_container_of(node, struct hx_lockfile, node);
+        close(lock->fd);
+        lock->fd = -1;
+        lock->is_held = false;
+    }
+    pthread_mutex_unlock(&open_mutex);
+}
+
+/* Under the mutex, also while the file is opened: no child has what is not in the list. */
+static int open_for_forks(struct hx_lockfile *lock)
+{
+    int error = 0;
+    if (!is_fork_handled)
+        error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    if (error != 0) {
+        errno = error;
+        return -1;
+    }
+    is_fork_handled = true;
+    lock->fd = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (lock->fd >= 0)
+        hx_list_append(&open_locks, &lock->node);
+    return lock->fd;
+}
+
 int hx_lockfile_open(struct hx_lockfile *lock, const char *path)
 {
-    *lock = (struct hx_lockfile){.path = hx_strdup(path)};
-    lock->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (lock->fd < 0)
-        return HX_RAISE_ERRNO("The lock file %s cannot be opened", path);
-    return 0;
+    *lock = (struct hx_lockfile){.path = hx_strdup(path), .fd = -1};
+    hx_list_init(&lock->node);
+    pthread_mutex_lock(&open_mutex);
+    int fd = open_for_forks(lock);
+    pthread_mutex_unlock(&open_mutex);
+    return fd < 0 ? HX_RAISE_ERRNO("The lock file %s cannot be opened", path) : 0;
 }
 
 void hx_lockfile_close(struct hx_lockfile *lock)
 {
     if (lock->path == NULL)
         return;
+    pthread_mutex_lock(&open_mutex);
+    hx_list_unlink(&lock->node);
     if (lock->fd >= 0)
         close(lock->fd);
+    lock->fd = -1;
+    pthread_mutex_unlock(&open_mutex);
     lock->path = hx_free(lock->path);
     lock->is_held = false;
 }

@@ -8,6 +8,11 @@
  *
  * The wait is bounded and fair: whoever wants the lock passes a turnstile first, and keeps it while
  * he waits, so that a process that writes without a pause cannot starve the others.
+ *
+ * The lock belongs to the open file, which a forked child has too: it would keep the lock when its
+ * parent is killed while he holds it. So a child closes its copy as soon as it is there, and an
+ * hx_lockfile that was opened before a fork takes nothing in the child. (What was started without
+ * fork's handlers, by vfork, posix_spawn or clone, has a copy until it executes a program.)
  */
 #ifndef HX_ADAPTER_STORE_SQLITE_LOCKFILE_H
 #define HX_ADAPTER_STORE_SQLITE_LOCKFILE_H
@@ -16,10 +21,12 @@
 #include <stdint.h>
 
 #include "base/assert.h"
+#include "base/list.h"
 
 struct hx_lockfile {
     int fd;
     char *path;
+    struct hx_list node; /* of those that are open in this process */
     bool is_held;
 };
 

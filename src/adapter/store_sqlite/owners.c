@@ -19,6 +19,29 @@
  * any descriptor of such a file would drop the lock: so these files are never opened again. */
 static pthread_mutex_t local_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct hx_list local_tokens = {&local_tokens, &local_tokens};
+static bool is_fork_handled;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&local_mutex);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&local_mutex);
+}
+
+/* Else a child that was forked while another thread had the list would wait for that thread, which
+ * it does not have, whenever it asks who is alive. */
+static int handle_forks(void)
+{
+    pthread_mutex_lock(&local_mutex);
+    int error = is_fork_handled ? 0 : pthread_atfork(before_fork, after_fork, after_fork);
+    is_fork_handled = error == 0;
+    pthread_mutex_unlock(&local_mutex);
+    errno = error;
+    return error == 0 ? 0 : HX_RAISE_ERRNO("What must happen at a fork cannot be said");
+}
 
 /* A forked child finds its parent's tokens in the list, but not one of the locks: to it they are
  * tokens of another process. */
@@ -73,12 +96,13 @@ int hx_owners_open(struct hx_owners *owners, const char *directory, const struct
     owners->fd = -1;
     owners->pid = getpid();
     hx_list_init(&owners->local);
-    if (hx_id_is_nil(self))
-        return 0;
+    int rc = handle_forks();
+    if (rc < 0 || hx_id_is_nil(self))
+        return HX_TRACE(rc);
     /* Before there is a file: another thread that looks for the dead at this moment would open it,
      * see no lock, since its own process holds it, and drop that by closing. */
     set_local(owners, true);
-    int rc = make_own_file(owners);
+    rc = make_own_file(owners);
     if (rc < 0)
         set_local(owners, false);
     return HX_TRACE(rc);
