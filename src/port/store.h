@@ -256,6 +256,7 @@ struct hx_store_request {
     void *context;     /* the submitter's own */
     uint64_t sequence; /* given by the store at submit */
     uint64_t scratch;  /* the store's own */
+    uint64_t proof;    /* too */
 
     /* In. */
     struct hx_record record; /* FIND by identity/id: only `identity`, `twin` or `id` are read */

@@ -108,7 +108,8 @@ static enum attempt attempt_batch(struct hx_batcher *batcher, struct hx_list *ba
 }
 
 /* Whether the history proves that this write is in the ledger: 1, 0, or -1 when it can prove
- * nothing. */
+ * nothing. Only the very line that it wrote does: an earlier write of the same row may be of the
+ * same kind, under the same fence, and of the same millisecond. */
 static int is_in_history(struct hx_ledger *ledger, const struct hx_store_request *request,
                          struct hx_wall when, int *ret_rc)
 {
@@ -119,9 +120,7 @@ static int is_in_history(struct hx_ledger *ledger, const struct hx_store_request
         return -1;
     if (request->kind == HX_STORE_INSERT)
         return *ret_rc;
-    bool is_rekey = request->kind == HX_STORE_TOUCH && request->touch.rekey;
-    if (request->kind != HX_STORE_UPDATE && request->kind != HX_STORE_MARK &&
-        request->kind != HX_STORE_NOTE && !is_rekey)
+    if (request->proof == 0)
         return -1;
     sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_HISTORY_PROOF);
     if (stmt == NULL || *ret_rc == 0) {
@@ -137,10 +136,11 @@ static int is_in_history(struct hx_ledger *ledger, const struct hx_store_request
     if (request->kind == HX_STORE_MARK)
         fence = request->expected_fence;
     sqlite3_bind_int64(stmt, 1, head.row);
-    sqlite3_bind_int(stmt, 2, (int)kinds[request->kind]);
-    sqlite3_bind_int64(stmt, 3, (int64_t)fence);
-    sqlite3_bind_int64(stmt, 4, when.ms);
-    sqlite3_bind_blob(stmt, 5, &ledger->owners.self, HX_ID_SIZE, SQLITE_STATIC);
+    sqlite3_bind_int64(stmt, 2, (int64_t)request->proof);
+    sqlite3_bind_int(stmt, 3, (int)kinds[request->kind]);
+    sqlite3_bind_int64(stmt, 4, (int64_t)fence);
+    sqlite3_bind_int64(stmt, 5, when.ms);
+    sqlite3_bind_blob(stmt, 6, &ledger->owners.self, HX_ID_SIZE, SQLITE_STATIC);
     *ret_rc = hx_ledger_step(ledger, stmt);
     sqlite3_reset(stmt);
     return *ret_rc < 0 ? -1 : *ret_rc;

@@ -33,6 +33,7 @@ struct hx_guest {
     enum hx_store_kind proof_kind;
     struct hx_id proof_id;
     uint64_t proof_fence;
+    uint64_t proof_seq; /* of its history line; see batch.c */
 };
 
 const char *hx_guest_version_flaw(int sqlite_version, bool writes_outside)
@@ -277,6 +278,7 @@ static int run(struct hx_guest *guest, struct hx_store_request *request)
         guest->proof_kind = request->kind;
         guest->proof_id = request->record.id;
         guest->proof_fence = request->record.fence;
+        guest->proof_seq = request->proof;
     }
     return request->mark_after ? HX_TRACE(mark_claim(guest, request)) : 0;
 }
@@ -300,10 +302,11 @@ static int is_proved(struct hx_guest *guest, struct hx_wall when)
         rc = HX_E_STORE;
         if (stmt != NULL) {
             sqlite3_bind_int64(stmt, 1, head.row);
-            sqlite3_bind_int(stmt, 2, (int)HX_HISTORY_UPDATE);
-            sqlite3_bind_int64(stmt, 3, (int64_t)guest->proof_fence);
-            sqlite3_bind_int64(stmt, 4, when.ms);
-            sqlite3_bind_blob(stmt, 5, &ledger->owners.self, HX_ID_SIZE, SQLITE_STATIC);
+            sqlite3_bind_int64(stmt, 2, (int64_t)guest->proof_seq);
+            sqlite3_bind_int(stmt, 3, (int)HX_HISTORY_UPDATE);
+            sqlite3_bind_int64(stmt, 4, (int64_t)guest->proof_fence);
+            sqlite3_bind_int64(stmt, 5, when.ms);
+            sqlite3_bind_blob(stmt, 6, &ledger->owners.self, HX_ID_SIZE, SQLITE_STATIC);
             rc = hx_ledger_step(ledger, stmt);
             sqlite3_reset(stmt);
         }

@@ -88,6 +88,7 @@ struct hx_ledger {
     unsigned contract_next;
 
     uint64_t proof_number;      /* of the newest proof that this process wrote: see kept.h */
+    uint64_t history_seq;       /* of the newest history line that this connection wrote */
     uint32_t reserved;          /* claims of ours that may still bring an outcome */
     uint32_t reserved_at_begin; /* restored by a rollback */
     bool is_restored_copy;      /* found at opening, until recover */

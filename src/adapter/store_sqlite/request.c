@@ -22,6 +22,12 @@ static int run_insert(struct hx_ledger *ledger, struct hx_store_request *request
     return HX_TRACE(hx_row_insert(ledger, record, request->scratch));
 }
 
+/* Remembers the history line that was just written: a commit in doubt is proved by it alone. */
+static void note_proof(const struct hx_ledger *ledger, struct hx_store_request *request)
+{
+    request->proof = ledger->history_seq;
+}
+
 /* Whoever requires "no mark" takes its absence for a proof, which it is in the epoch of the claim
  * only: an error may have taken the mark since he looked. 1, 0, or negative. */
 static int is_provably_unmarked(struct hx_ledger *ledger, const struct hx_row_head *head)
@@ -54,6 +60,8 @@ static int run_update(struct hx_ledger *ledger, struct hx_store_request *request
         return HX_TRACE(hx_find_stale(ledger, request, aftermath));
     rc = hx_row_update(ledger, &head, &request->record, request->scratch, HX_HISTORY_UPDATE,
                        aftermath);
+    if (rc == 0)
+        note_proof(ledger, request);
     if (rc == 0 && request->has_second) {
         hx_assert(!hx_outcome_needs_blob(&request->second.outcome));
         rc = hx_row_insert(ledger, &request->second, 0);
@@ -71,7 +79,10 @@ static int run_mark(struct hx_ledger *ledger, struct hx_store_request *request,
     if (rc == 0 || head.fence != request->expected_fence ||
         head.attempt != request->record.attempt.number || head.is_marked)
         return HX_TRACE(hx_find_stale(ledger, request, aftermath));
-    return HX_TRACE(hx_row_mark(ledger, &head, &request->record));
+    rc = hx_row_mark(ledger, &head, &request->record);
+    if (rc == 0)
+        note_proof(ledger, request);
+    return HX_TRACE(rc);
 }
 
 static int run_touch(struct hx_ledger *ledger, struct hx_store_request *request,
@@ -93,6 +104,8 @@ static int run_touch(struct hx_ledger *ledger, struct hx_store_request *request,
             rc = hx_row_rekey(ledger, &head, &request->record);
         if (rc < 0)
             return HX_TRACE(rc);
+        if (taken == 0)
+            note_proof(ledger, request);
     }
     /* A use makes a row young again; what its age had taken by then stays taken. */
     if (touch->add_repeats > 0 && hx_op_state_is_final(head.state))
@@ -103,20 +116,24 @@ static int run_touch(struct hx_ledger *ledger, struct hx_store_request *request,
 static int run_note(struct hx_ledger *ledger, struct hx_store_request *request)
 {
     hx_assert(request->note.len <= HX_STORE_NOTE_MAX);
-    if (hx_id_is_nil(&request->record.id))
-        return HX_TRACE(hx_row_note(ledger, NULL, HX_HISTORY_NOTE, request->note));
     struct hx_row_head head;
-    int rc = hx_row_head(ledger, &request->record.id, &head);
+    bool is_own_log = hx_id_is_nil(&request->record.id);
+    int rc = is_own_log ? 1 : hx_row_head(ledger, &request->record.id, &head);
     if (rc == 0)
         request->result = HX_STORE_STALE;
-    return rc <= 0 ? HX_TRACE(rc)
-                   : HX_TRACE(hx_row_note(ledger, &head, HX_HISTORY_NOTE, request->note));
+    if (rc <= 0)
+        return HX_TRACE(rc);
+    rc = hx_row_note(ledger, is_own_log ? NULL : &head, HX_HISTORY_NOTE, request->note);
+    if (rc == 0)
+        note_proof(ledger, request);
+    return HX_TRACE(rc);
 }
 
 int hx_request_run(struct hx_ledger *ledger, struct hx_store_request *request,
                    struct hx_aftermath *aftermath)
 {
     hx_store_request_forget(request);
+    request->proof = 0;
     bool is_about_life = request->kind == HX_STORE_INSERT || request->kind == HX_STORE_UPDATE;
     if (ledger->is_restored_copy && is_about_life)
         return HX_RAISE(HX_E_STORE, "The ledger is a restored copy: run hapax ops recover.");

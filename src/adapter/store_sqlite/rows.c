@@ -339,7 +339,14 @@ static int history_line(struct hx_ledger *ledger, int64_t row, const struct hx_r
         sqlite3_bind_null(stmt, 12);
     else
         sqlite3_bind_text64(stmt, 12, text.ptr, text.len, SQLITE_STATIC, SQLITE_UTF8);
-    return HX_TRACE(hx_ledger_run(ledger, stmt));
+    int rc = hx_ledger_step(ledger, stmt);
+    if (rc == 1) {
+        ledger->history_seq = (uint64_t)sqlite3_column_int64(stmt, 0);
+        rc = hx_ledger_step(ledger, stmt); /* a statement is over, and its write whole, then only */
+    }
+    hx_assert(rc <= 0);
+    sqlite3_reset(stmt);
+    return HX_TRACE(rc);
 }
 
 int hx_row_history(struct hx_ledger *ledger, int64_t row, const struct hx_record *record,
