@@ -114,8 +114,14 @@ static bool is_same_call(const struct hx_call_intent *one, const struct hx_call_
 
 static struct hx_call_name name_of(const struct call *call)
 {
+    struct hx_call_intents intents;
+    hx_call_intents_init(&intents, call->ledger);
     return (struct hx_call_name){
-        .key = call->intent->key, .server = call->intent->server, .tool = call->intent->tool};
+        .key = call->intent->key,
+        .server = call->intent->server,
+        .tool = call->intent->tool,
+        .is_shared = hx_call_intents_share(&intents, call->intent->key),
+    };
 }
 
 /* Its file cannot be taken away, so a later process would run it: no word of "nothing will". */

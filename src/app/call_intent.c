@@ -361,57 +361,116 @@ static bool is_intent(const char *name)
 
 /* One that is taken away meanwhile is none; one that cannot be read is told and passed over, so
  * that it does not keep the others from being settled. */
-static bool read_named(const struct hx_call_intents *intents, const char *name,
-                       struct hx_arena *arena, struct hx_call_intent *ret_intent)
+#define INTENT_GONE 1
+static int read_named(const struct hx_call_intents *intents, const char *name,
+                      struct hx_arena *arena, struct hx_call_intent *ret_intent)
 {
     char path[sizeof(intents->directory) + 300];
     snprintf(path, sizeof(path), "%s/%s", intents->directory, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
-        return false;
+        return INTENT_GONE;
     int rc = fd < 0 ? HX_RAISE_ERRNO("%s cannot be read", path)
                     : read_intent(fd, path, arena, ret_intent);
     if (fd >= 0)
         (void)close(fd);
     if (rc < 0)
         fprintf(stderr, "hapax call: %s.\n", hx_fault_last()->text);
-    return rc == 0;
+    return rc;
 }
 
-int hx_call_intents_list(const struct hx_call_intents *intents, struct hx_span key,
+static bool is_named(const struct hx_call_intent *intent, const struct hx_call_name *name)
+{
+    return (hx_span_is_absent(name->key) || hx_span_eq(name->key, intent->key)) &&
+           (hx_span_is_absent(name->tool) || hx_span_eq(name->tool, intent->tool)) &&
+           (hx_span_is_absent(name->server) || hx_span_eq(name->server, intent->server));
+}
+
+struct found {
+    struct hx_call_intent *items;
+    size_t count;
+    size_t capacity;
+};
+
+static int add_found(struct found *found, const struct hx_call_intent *one, struct hx_arena *arena)
+{
+    if (found->count == found->capacity) {
+        size_t capacity = found->capacity == 0 ? 16 : found->capacity * 2;
+        struct hx_call_intent *more = hx_arena_alloc(arena, capacity * sizeof(*more));
+        if (more == NULL)
+            return HX_RAISE(HX_E_NOMEM, "there is not enough memory for all open calls");
+        if (found->count > 0)
+            memcpy(more, found->items, found->count * sizeof(*more));
+        found->items = more;
+        found->capacity = capacity;
+    }
+    found->items[found->count++] = *one;
+    return 0;
+}
+
+int hx_call_intents_list(const struct hx_call_intents *intents, const struct hx_call_name *name,
                          struct hx_arena *arena, struct hx_call_intent **ret_items,
-                         size_t *ret_count)
+                         size_t *ret_count, size_t *ret_unread)
 {
     DIR *directory = opendir(intents->directory);
-    size_t count = 0, capacity = 0;
-    struct hx_call_intent *items = NULL;
+    struct found found = {0};
+    struct dirent *entry;
+    int rc = 0;
     *ret_items = NULL;
     *ret_count = 0;
+    *ret_unread = 0;
     if (directory == NULL)
         return errno == ENOENT ? 0 : HX_RAISE_ERRNO("%s cannot be read", intents->directory);
-    int rc = 0;
-    for (struct dirent *entry; (entry = readdir(directory)) != NULL && count < OPEN_MAX;) {
+    while (rc == 0 && (errno = 0, entry = readdir(directory)) != NULL) {
         struct hx_call_intent one;
-        if (!is_intent(entry->d_name) || !read_named(intents, entry->d_name, arena, &one) ||
-            (!hx_span_is_absent(key) && !hx_span_eq(one.key, key)))
+        if (!is_intent(entry->d_name))
             continue;
-        if (count == capacity) {
-            capacity = capacity == 0 ? 16 : capacity * 2;
-            struct hx_call_intent *more = hx_arena_alloc(arena, capacity * sizeof(*more));
-            if (more == NULL) {
-                rc = HX_RAISE(HX_E_NOMEM, "there is not enough memory for all open calls");
-                break;
-            }
-            if (count > 0)
-                memcpy(more, items, count * sizeof(*more));
-            items = more;
-        }
-        items[count++] = one;
+        int read = found.count < OPEN_MAX ? read_named(intents, entry->d_name, arena, &one) : -1;
+        if (read < 0)
+            ++*ret_unread;
+        else if (read == 0 && is_named(&one, name))
+            rc = add_found(&found, &one, arena);
     }
+    if (rc == 0 && errno != 0)
+        rc = HX_RAISE_ERRNO("%s cannot be read", intents->directory);
     (void)closedir(directory);
-    if (count > 0)
-        qsort(items, count, sizeof(*items), by_age);
-    *ret_items = items;
-    *ret_count = count;
+    if (found.count > 0)
+        qsort(found.items, found.count, sizeof(*found.items), by_age);
+    *ret_items = found.items;
+    *ret_count = found.count;
     return rc;
+}
+
+/* Each file begins with its key (write_bytes), so the rest is not read: a command that is printed
+ * must not cost what all open calls weigh. */
+bool hx_call_intents_share(const struct hx_call_intents *intents, struct hx_span key)
+{
+    enum { HEAD_MAX = 1024 };
+    char head[HEAD_MAX], path[sizeof(intents->directory) + 300];
+    struct hx_buf wanted;
+    struct hx_json_writer writer;
+    struct dirent *entry;
+    size_t count = 0;
+    DIR *directory = opendir(intents->directory);
+    if (directory == NULL)
+        return false;
+    hx_buf_init(&wanted, HEAD_MAX);
+    hx_json_writer_init(&writer, &wanted);
+    hx_json_open_object(&writer);
+    hx_json_put_name(&writer, "version");
+    hx_json_put_int(&writer, 1);
+    put(&writer, "key", key);
+    (void)hx_buf_append_char(&wanted, ',');
+    while (hx_buf_ok(&wanted) && count < 2 && (entry = readdir(directory)) != NULL) {
+        snprintf(path, sizeof(path), "%s/%s", intents->directory, entry->d_name);
+        int fd = is_intent(entry->d_name) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+        if (fd < 0)
+            continue;
+        count += read(fd, head, wanted.len) == (ssize_t)wanted.len &&
+                 memcmp(head, wanted.data, wanted.len) == 0;
+        (void)close(fd);
+    }
+    hx_buf_fini(&wanted);
+    (void)closedir(directory);
+    return count > 1;
 }

@@ -53,11 +53,22 @@ int hx_call_intent_keep(const struct hx_call_intents *intents, const struct hx_c
 bool hx_call_intent_remove(struct hx_call_hold *hold);
 void hx_call_intent_release(struct hx_call_hold *hold);
 
-/* The open ones, oldest first, into the arena; those with this key only, unless it is absent. 0, or
- * an error with a fault. */
-int hx_call_intents_list(const struct hx_call_intents *intents, struct hx_span key,
+/* What names a call that is open. In a search each may be absent, and stands for any then. */
+struct hx_call_name {
+    struct hx_span key;
+    struct hx_span server;
+    struct hx_span tool;
+    bool is_shared; /* there are others under its key */
+};
+
+/* The open ones of this name, oldest first, into the arena. *ret_unread: how many are there that
+ * cannot be read, and may have the name; nobody may call such a one settled. 0, or an error with a
+ * fault. */
+int hx_call_intents_list(const struct hx_call_intents *intents, const struct hx_call_name *name,
                          struct hx_arena *arena, struct hx_call_intent **ret_items,
-                         size_t *ret_count) HX_MUST_CHECK;
+                         size_t *ret_count, size_t *ret_unread) HX_MUST_CHECK;
+/* Are there several under this key, as far as that can be told? */
+bool hx_call_intents_share(const struct hx_call_intents *intents, struct hx_span key);
 /* Forgets it: 0, or an error. */
 int hx_call_intent_forget(const struct hx_call_intents *intents,
                           const struct hx_call_intent *intent) HX_MUST_CHECK;

@@ -226,18 +226,23 @@ static int use_new(int argc, char **argv, struct words *words, int used,
                                       : use_name(options, words->items[0], complaint);
 }
 
-/* --resume and --give-up: their word is a key. */
+/* --resume and --give-up: their words are a key, a tool and a server. */
 static int use_open(struct words *words, int argc, int used, struct hx_complaint *complaint)
 {
     struct hx_call_options *options = words->options;
     bool is_resume = options->action == HX_CALL_RESUME;
-    if (used < argc || words->count > 1 || options->config_path != NULL ||
-        (words->count == 1 && options->key != NULL))
+    int at = 0;
+    if (options->key == NULL && at < words->count)
+        options->key = words->items[at++];
+    if (at < words->count)
+        options->tool = words->items[at++];
+    if (at < words->count)
+        options->server = words->items[at++];
+    if (used < argc || words->count > at || options->config_path != NULL)
         return hx_complain(complaint,
-                           "beside %s only one key can stand; the target was kept with the call",
+                           "beside %s only a key, a tool and a server can stand; the target was "
+                           "kept with the call",
                            is_resume ? "--resume" : "--give-up");
-    if (words->count == 1)
-        options->key = words->items[0];
     if (words->is_all && (options->key != NULL || !is_resume))
         return hx_complain(complaint, "--all stands beside --resume only, without a key");
     if (words->is_all)

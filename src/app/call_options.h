@@ -6,8 +6,8 @@
  *     hapax call [OPTION...] URL TOOL [JSON]
  *     hapax call [OPTION...] TOOL [JSON] -- COMMAND [ARGUMENT...]
  *     hapax call [OPTION...] --config FILE NAME TOOL [JSON]
- *     hapax call --resume [KEY | --all]
- *     hapax call --give-up KEY
+ *     hapax call --resume [KEY [TOOL [SERVER]] | --all]
+ *     hapax call --give-up KEY [TOOL [SERVER]]
  *
  * Options stand anywhere before "--". The same words, kept with the intent, are read again when an
  * open call is taken up, so that what a target needs is said in one language only.
@@ -38,9 +38,10 @@ struct hx_call_options {
     const char *name; /* in the file; NULL: none */
 
     const char *tool;
-    const char *json; /* as it was written: JSON, @FILE or -; NULL: {} */
-    int json_at;      /* its place in argv; 0: none */
-    const char *key;  /* --key, or the one behind --resume and --give-up; NULL: none */
+    const char *json;   /* as it was written: JSON, @FILE or -; NULL: {} */
+    int json_at;        /* its place in argv; 0: none */
+    const char *key;    /* --key, or the one behind --resume and --give-up; NULL: none */
+    const char *server; /* behind the key and the tool of an open call; NULL: any */
     int64_t wait_ms;
     bool is_wait_given;
     bool is_json;

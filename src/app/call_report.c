@@ -109,11 +109,25 @@ static void add_options(struct hx_buf *out, const char *ops_options)
         (void)hx_buf_printf(out, " %s", ops_options);
 }
 
+/* One that begins like an option is none only behind its name. */
+static void put_key(struct hx_buf *out, struct hx_span key)
+{
+    if (key.len > 0 && key.ptr[0] == '-')
+        (void)hx_buf_append_cstr(out, "--key=");
+    hx_call_quote(out, key);
+}
+
 void hx_call_open_command(struct hx_buf *out, const char *verb, const struct hx_call_name *name,
                           const char *ops_options)
 {
     (void)hx_buf_printf(out, "hapax call %s ", verb);
-    hx_call_quote(out, name->key);
+    put_key(out, name->key);
+    if (name->is_shared) {
+        (void)hx_buf_append_char(out, ' ');
+        hx_call_quote(out, name->tool);
+        (void)hx_buf_append_char(out, ' ');
+        hx_call_quote(out, name->server);
+    }
     add_options(out, ops_options);
 }
 

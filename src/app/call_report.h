@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "adapter/call_front/call_front.h"
+#include "app/call_intent.h"
 
 /* 0, 1 and 2 are those of every command; 3 and 4 mean here what they mean for `hapax ops`. */
 #define HX_CALL_EXIT_DONE 0           /* the tool's result, or: it happened */
@@ -21,13 +22,6 @@
 #define HX_CALL_EXIT_UNKNOWN 7        /* it may have happened */
 #define HX_CALL_EXIT_KEEPER_LOST 70   /* HX_FRONT_KEEPER_LOST */
 #define HX_CALL_EXIT_STILL_RUNNING 75 /* EX_TEMPFAIL: it runs, or waits for something */
-
-/* What names a call that is open. */
-struct hx_call_name {
-    struct hx_span key;
-    struct hx_span server;
-    struct hx_span tool;
-};
 
 struct hx_call_told {
     const struct hx_call_answer *answer;
@@ -48,7 +42,8 @@ bool hx_call_report(const struct hx_call_told *told, FILE *out, FILE *words);
 
 /* As one word of a shell. */
 void hx_call_quote(struct hx_buf *out, struct hx_span word);
-/* "hapax call VERB KEY OPTIONS"; the verb is --resume or --give-up. */
+/* "hapax call VERB KEY OPTIONS", with tool and server behind a key that is shared; the verb is
+ * --resume or --give-up. */
 void hx_call_open_command(struct hx_buf *out, const char *verb, const struct hx_call_name *name,
                           const char *ops_options);
 

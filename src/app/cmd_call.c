@@ -194,6 +194,12 @@ static int call_new(int argc, char **argv, const struct hx_call_options *options
 
 /* ---- calls that are open ---- */
 
+struct open_calls {
+    struct hx_call_intent *items;
+    size_t count;
+    size_t unread; /* there are so many more that could not be read */
+};
+
 /* In a process of its own when there are several: each goes to its own directory. */
 static int take_up(const struct hx_call_options *options, const struct hx_call_intent *intent,
                    const char *ledger)
@@ -201,7 +207,7 @@ static int take_up(const struct hx_call_options *options, const struct hx_call_i
     struct hx_call_options first; /* what was said when the call was made */
     struct hx_complaint complaint;
     hx_call_options_init(&first);
-    int status = HX_CALL_EXIT_USAGE;
+    int status = HX_CALL_EXIT_STILL_RUNNING; /* what became of it is not known here */
     int rc = 1;
     if (chdir(intent->directory.ptr) < 0)
         snprintf(complaint.text, sizeof(complaint.text), "%.500s: %s", intent->directory.ptr,
@@ -250,21 +256,31 @@ static int worse(int one, int other)
     return HX_CALL_EXIT_DONE;
 }
 
-static void print_open(const struct hx_call_intent *items, size_t count)
+/* The commands that take up each of them alone. */
+static void print_open(const struct open_calls *open, const char *verb, const char *ledger)
 {
     char when[HX_TIME_TEXT_SIZE];
-    for (size_t i = 0; i < count; i++) {
-        hx_wall_format(items[i].first_sent, when);
-        fprintf(stderr, "  %.*s  %s  %.*s of %.*s\n", HX_SPAN_FMT(items[i].key), when,
-                HX_SPAN_FMT(items[i].tool), HX_SPAN_FMT(items[i].server));
+    for (size_t i = 0; i < open->count; i++) {
+        const struct hx_call_intent *item = &open->items[i];
+        const struct hx_call_name name = {
+            .key = item->key, .server = item->server, .tool = item->tool, .is_shared = true};
+        struct hx_buf command;
+        hx_buf_init(&command, 16 * 1024);
+        hx_call_open_command(&command, verb, &name, "");
+        (void)hx_buf_append_cstr(&command, " --ledger ");
+        hx_call_quote(&command, hx_span_cstr(ledger));
+        hx_wall_format(item->first_sent, when);
+        fprintf(stderr, "  %s  %.*s\n", when, HX_SPAN_FMT(hx_buf_span(&command)));
+        hx_buf_fini(&command);
     }
 }
 
-static int resume_all(const struct hx_call_options *options, const struct hx_call_intent *items,
-                      size_t count, const char *ledger)
+static int resume_all(const struct hx_call_options *options, const struct open_calls *open,
+                      const char *ledger)
 {
-    int status = HX_CALL_EXIT_DONE;
-    for (size_t i = 0; i < count; i++) {
+    const struct hx_call_intent *items = open->items;
+    int status = open->unread > 0 ? HX_CALL_EXIT_STILL_RUNNING : HX_CALL_EXIT_DONE;
+    for (size_t i = 0; i < open->count; i++) {
         if (!options->is_json)
             fprintf(stderr, "hapax call: %.*s of %.*s, key %.*s\n", HX_SPAN_FMT(items[i].tool),
                     HX_SPAN_FMT(items[i].server), HX_SPAN_FMT(items[i].key));
@@ -273,9 +289,10 @@ static int resume_all(const struct hx_call_options *options, const struct hx_cal
     return status;
 }
 
-/* The key of the operation of this id, which the answer of a call told; absent when there is none.
- * A ledger that cannot be read has none: then the word is taken for the key that nobody knows. */
-static struct hx_span key_of(const struct hx_id *id, const char *ledger, struct hx_arena *arena)
+/* What the operation of this id, which the answer of a call told, was called. 1, 0 when there is
+ * none, or an error with a fault: a ledger that cannot be read does not say that there is none. */
+static int name_of_id(const struct hx_id *id, const char *ledger, struct hx_arena *arena,
+                      struct hx_call_name *ret_name)
 {
     char path[PATH_MAX + 16];
     struct hx_clock_os clock;
@@ -285,37 +302,54 @@ static struct hx_span key_of(const struct hx_id *id, const char *ledger, struct 
     snprintf(path, sizeof(path), "%s/ledger.db", ledger);
     const struct hx_store_sqlite_options options = {
         .path = path, .clock = &clock.clock, .rand = hx_rand_os()};
-    if (access(path, R_OK) != 0 || hx_inspect_open(&options, &inspect) < 0)
-        return HX_SPAN_NONE;
-    bool is_there = hx_inspect_by_id(inspect, id, arena, &found) == 1;
-    struct hx_span key = is_there ? found.record.key : HX_SPAN_NONE;
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return 0;
+    int rc = hx_inspect_open(&options, &inspect);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    rc = hx_inspect_by_id(inspect, id, arena, &found);
+    if (rc == 1)
+        *ret_name = (struct hx_call_name){
+            .key = found.record.key, .server = found.record.server, .tool = found.record.tool};
     hx_inspect_close(inspect);
-    return key;
+    return HX_TRACE(rc);
+}
+
+static struct hx_span span_or_none(const char *text)
+{
+    return text != NULL ? hx_span_cstr(text) : HX_SPAN_NONE;
 }
 
 static int list_open(const struct hx_call_options *options, const char *ledger,
-                     struct hx_arena *arena, struct hx_call_intent **ret_items, size_t *ret_count)
+                     struct hx_arena *arena, struct open_calls *ret_open)
 {
     struct hx_call_intents intents;
     struct hx_id id;
-    struct hx_span key = hx_span_cstr(options->key);
+    struct hx_call_name name = {.key = span_or_none(options->key),
+                                .tool = span_or_none(options->tool),
+                                .server = span_or_none(options->server)};
     hx_call_intents_init(&intents, ledger);
-    int rc = hx_call_intents_list(&intents, key, arena, ret_items, ret_count);
-    if (rc < 0 || *ret_count > 0 || options->key == NULL || !hx_id_parse(key, &id))
-        return rc;
-    key = key_of(&id, ledger, arena);
-    return hx_span_is_absent(key)
-               ? 0
-               : hx_call_intents_list(&intents, key, arena, ret_items, ret_count);
+    int rc = hx_call_intents_list(&intents, &name, arena, &ret_open->items, &ret_open->count,
+                                  &ret_open->unread);
+    if (rc < 0 || ret_open->count > 0 || options->key == NULL || options->tool != NULL ||
+        !hx_id_parse(name.key, &id))
+        return HX_TRACE(rc);
+    rc = name_of_id(&id, ledger, arena, &name);
+    return rc == 1 ? hx_call_intents_list(&intents, &name, arena, &ret_open->items,
+                                          &ret_open->count, &ret_open->unread)
+                   : HX_TRACE(rc);
 }
 
 static int find_open(const struct hx_call_options *options, const char *ledger,
-                     struct hx_arena *arena, struct hx_call_intent **ret_items, size_t *ret_count)
+                     struct hx_arena *arena, struct open_calls *ret_open)
 {
-    if (list_open(options, ledger, arena, ret_items, ret_count) < 0)
+    if (list_open(options, ledger, arena, ret_open) < 0)
         return fail(HX_CALL_EXIT_NO_LEDGER, hx_fault_last()->text);
-    if (*ret_count > 0 || options->action == HX_CALL_RESUME_ALL)
+    if (ret_open->count > 0 || options->action == HX_CALL_RESUME_ALL)
         return 0;
+    if (ret_open->unread > 0)
+        return fail(HX_CALL_EXIT_NO_LEDGER, "what is open could not all be read, so it cannot be "
+                                            "said whether this call is");
     if (options->key != NULL)
         fprintf(stderr,
                 "hapax call: no call with the key or id %s is open in %s: it was answered, or was "
@@ -326,28 +360,11 @@ static int find_open(const struct hx_call_options *options, const char *ledger,
     return options->key != NULL ? HX_CALL_EXIT_ABSENT : HX_CALL_EXIT_DONE;
 }
 
-static int call_open(const struct hx_call_options *options, struct hx_arena *arena)
+static int give_up(const struct hx_call_intent *intent, const char *ledger)
 {
-    char ledger[PATH_MAX];
     struct hx_call_intents intents;
-    struct hx_call_intent *items = NULL;
-    size_t count = 0;
-    int status = find_ledger(&options->given, ledger);
-    if (status == 0)
-        status = find_open(options, ledger, arena, &items, &count);
-    if (status != 0 || (count == 0 && options->action != HX_CALL_RESUME_ALL))
-        return status;
-    if (options->action == HX_CALL_RESUME_ALL)
-        return resume_all(options, items, count, ledger);
-    if (count > 1) {
-        fputs("hapax call: several calls are open; name one, or say --all:\n", stderr);
-        print_open(items, count);
-        return HX_CALL_EXIT_USAGE;
-    }
-    if (options->action == HX_CALL_RESUME)
-        return take_up(options, items, ledger);
     hx_call_intents_init(&intents, ledger);
-    if (hx_call_intent_forget(&intents, items) < 0)
+    if (hx_call_intent_forget(&intents, intent) < 0)
         return fail(HX_CALL_EXIT_NO_LEDGER, hx_fault_last()->text);
     fputs(
         "hapax call: given up; it will not be asked for again. What the ledger knows of it stays: "
@@ -355,6 +372,26 @@ static int call_open(const struct hx_call_options *options, struct hx_arena *are
         stderr);
     fprintf(stderr, "%s\n", ledger);
     return HX_CALL_EXIT_DONE;
+}
+
+static int call_open(const struct hx_call_options *options, struct hx_arena *arena)
+{
+    char ledger[PATH_MAX];
+    struct open_calls open = {0};
+    bool is_give_up = options->action == HX_CALL_GIVE_UP;
+    int status = find_ledger(&options->given, ledger);
+    if (status == 0)
+        status = find_open(options, ledger, arena, &open);
+    if (status != 0 || (open.count == 0 && options->action != HX_CALL_RESUME_ALL))
+        return status;
+    if (options->action == HX_CALL_RESUME_ALL)
+        return resume_all(options, &open, ledger);
+    if (open.count > 1 || (options->key == NULL && open.unread > 0)) {
+        fputs("hapax call: several calls are open; name one, or say --resume --all:\n", stderr);
+        print_open(&open, is_give_up ? "--give-up" : "--resume", ledger);
+        return HX_CALL_EXIT_USAGE;
+    }
+    return is_give_up ? give_up(open.items, ledger) : take_up(options, open.items, ledger);
 }
 
 int hx_cmd_call(int argc, char **argv)

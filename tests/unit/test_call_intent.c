@@ -47,9 +47,11 @@ static void world_init(struct world *world)
 static size_t count_open(struct world *world)
 {
     struct hx_call_intent *items;
-    size_t count = 0;
-    assert_int_equal(
-        hx_call_intents_list(&world->intents, HX_SPAN_NONE, &world->arena, &items, &count), 0);
+    size_t count = 0, unread = 0;
+    assert_int_equal(hx_call_intents_list(&world->intents, &(struct hx_call_name){0}, &world->arena,
+                                          &items, &count, &unread),
+                     0);
+    assert_int_equal(unread, 0);
     return count;
 }
 
@@ -136,12 +138,68 @@ static void what_another_process_works_on_stays(void **state)
     world_fini(&world);
 }
 
+static size_t count_named(struct world *world, const char *tool, size_t *ret_unread)
+{
+    const struct hx_call_name name = {
+        .key = world->intent.key, .server = world->intent.server, .tool = hx_span_cstr(tool)};
+    struct hx_call_intent *items;
+    size_t count = 0;
+    assert_int_equal(
+        hx_call_intents_list(&world->intents, &name, &world->arena, &items, &count, ret_unread), 0);
+    return count;
+}
+
+static void a_key_names_a_call_of_one_tool(void **state)
+{
+    struct world world;
+    struct hx_call_hold other = {.fd = -1};
+    struct hx_call_intent known;
+    size_t unread = 0;
+    (void)state;
+    world_init(&world);
+    struct hx_call_intent ship = world.intent;
+    ship.tool = HX_SPAN_LIT("ship");
+    assert_int_equal(keep(&world), 0);
+    assert_int_equal(count_named(&world, "ship", &unread), 0);
+    assert_false(hx_call_intents_share(&world.intents, world.intent.key));
+    assert_int_equal(hx_call_intent_keep(&world.intents, &ship, &world.arena, &other, &known), 0);
+    assert_int_equal(count_named(&world, "ship", &unread), 1);
+    assert_int_equal(count_named(&world, "charge", &unread), 1);
+    assert_true(hx_call_intents_share(&world.intents, world.intent.key));
+    assert_false(hx_call_intents_share(&world.intents, HX_SPAN_LIT("order-1")));
+    assert_true(hx_call_intent_remove(&other));
+    world_fini(&world);
+}
+
+static void what_cannot_be_read_is_counted(void **state)
+{
+    struct world world;
+    char path[sizeof(world.intents.directory) + 16];
+    size_t unread = 0;
+    (void)state;
+    world_init(&world);
+    assert_int_equal(keep(&world), 0);
+    (void)snprintf(path, sizeof(path), "%s/other.json", world.intents.directory);
+    FILE *out = fopen(path, "we");
+    assert_non_null(out);
+    (void)fputs("{\"version\":2}", out);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(count_named(&world, "charge", &unread), 1);
+    assert_int_equal(unread, 1);
+    assert_int_equal(count_named(&world, "ship", &unread), 0);
+    assert_int_equal(unread, 1);
+    assert_int_equal(unlink(path), 0);
+    world_fini(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_not_kept_is_not_there),
         cmocka_unit_test(what_is_said_to_be_gone_is_gone),
         cmocka_unit_test(what_another_process_works_on_stays),
+        cmocka_unit_test(a_key_names_a_call_of_one_tool),
+        cmocka_unit_test(what_cannot_be_read_is_counted),
     };
     return cmocka_run_group_tests_name("call_intent", tests, NULL, NULL);
 }

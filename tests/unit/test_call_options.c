@@ -83,7 +83,11 @@ static void open_calls_are_named_by_key_alone(void **state)
         {{"--give-up", "k", NULL}, 0, HX_CALL_GIVE_UP},
         {{"--give-up", NULL}, 1, HX_CALL_GIVE_UP},
         {{"--resume", "k", "--all", NULL}, 1, HX_CALL_RESUME},
-        {{"--resume", "k", "t", NULL}, 1, HX_CALL_RESUME},
+        {{"--resume", "k", "t", "s", NULL}, 0, HX_CALL_RESUME},
+        {{"--resume", "--key", "-k", "t", "s", NULL}, 0, HX_CALL_RESUME},
+        {{"--give-up", "k", "t", NULL}, 0, HX_CALL_GIVE_UP},
+        {{"--resume", "k", "t", "s", "more", NULL}, 1, HX_CALL_RESUME},
+        {{"--resume", "--key", "k", "t", "s", "more", NULL}, 1, HX_CALL_RESUME},
         {{"--resume", "k", "--", "srv", NULL}, 1, HX_CALL_RESUME},
         {{"--all", "t", "--", "srv", NULL}, 1, HX_CALL_NEW},
     };

@@ -297,6 +297,95 @@ def resumed_by_id(t):
     t.equal(len(t.effects()), 1, "effects")
 
 
+@call("what_cannot_be_read_is_not_settled")
+def unread(t):
+    """A call of a later version, or one for which there is no memory: it is open all the same."""
+    caller = Caller(t)
+    told = caller.json(UNKNOWN, "--key", "k1", "charge", "--", *stub(t, DYING))
+    path = glob.glob(os.path.join(t.ledger, "calls", "*.json"))[0]
+    with open(path, encoding="utf-8") as file:
+        kept = file.read()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(kept.replace('"version":1', '"version":2', 1))
+    for words, wanted in (
+        (("--resume", "k1"), NO_LEDGER),
+        (("--resume",), NO_LEDGER),
+        (("--resume", told["operation"]), NO_LEDGER),
+        (("--give-up", "k1"), NO_LEDGER),
+        (("--resume", "--all"), STILL_RUNNING),
+    ):
+        status, _, err = caller.run(*words)
+        t.equal(status, wanted, f"exit status of {words}: {err}")
+        t.true("was answered" not in err, f"{words} says {err}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(kept)
+    os.rename(os.path.join(t.ledger, "ledger.db"), t.path("away"))
+    with open(os.path.join(t.ledger, "ledger.db"), "w", encoding="utf-8") as file:
+        file.write("no ledger" * 200)
+    status, _, err = caller.run("--resume", told["operation"])
+    t.equal(status, NO_LEDGER, f"an id, and a ledger that cannot be read: {err}")
+
+
+@call("one_that_cannot_be_taken_up_is_open")
+def untaken(t):
+    """Its working directory is gone: nothing says that it did not act."""
+    caller = Caller(t)
+    os.makedirs(t.path("project"))
+    process = caller.start("--key", "k1", "charge", "--", *stub(t, DYING), cwd=t.path("project"))
+    process.communicate(timeout=30)
+    t.equal(process.returncode, UNKNOWN, "exit status")
+    os.rmdir(t.path("project"))
+    for words in (("--resume", "k1"), ("--resume", "--all")):
+        status, _, err = caller.run(*words)
+        t.equal(status, STILL_RUNNING, f"exit status of {words}: {err}")
+
+
+def ways_of(t, told):
+    """The commands that were printed, by the name of each."""
+    path = os.path.dirname(t.surroundings.hapax) + ":" + t.env["PATH"]
+    commands = {one["choice"]: one["command"] for one in told["choices"]}
+    return lambda choice: subprocess.run(
+        commands[choice] + " --json" * (choice == "query"), shell=True, capture_output=True, timeout=60,
+        env={**t.env, "PATH": path}, check=False,
+    )
+
+
+@call("one_key_at_two_tools")
+def two_tools(t):
+    """A key names a call of one tool at one server. Each of the two is taken up alone, by the command
+    that was printed and by its id; neither stands for the other."""
+    caller = Caller(t)
+    script = {"tools": {tool: DYING["tools"]["charge"] for tool in ("charge", "ship")}}
+    first = caller.json(UNKNOWN, "--key", "k1", "charge", "--", *stub(t, script))
+    told = caller.json(UNKNOWN, "--key", "k1", "ship", "--", *stub(t, script))
+    status, _, err = caller.run("--resume", "k1")
+    t.equal(status, USAGE, f"two are open: {err}")
+    t.true("--resume k1 charge " in err and "--resume k1 ship " in err, f"both commands: {err}")
+    for words in (("--resume", told["operation"]), ("--resume", "k1", "ship"), ("--resume", "k1", "ship", told["server"])):
+        t.equal(caller.json(UNKNOWN, *words)["tool"], "ship", f"the tool of {words}")
+    run = ways_of(t, told)
+    t.equal(json.loads(run("query").stdout)["tool"], "ship", "the tool of the printed command")
+    done = run("again")
+    t.equal(done.returncode, DONE, f"do it again: {done}")
+    t.equal((len(t.effects("charge")), len(t.effects("ship"))), (1, 2), "effects")
+    for way in ("--resume", "--give-up"):
+        status, _, err = caller.run(way, told["operation"])
+        t.equal(status, ABSENT, f"{way} of the one that was answered: {err}")
+    t.equal(caller.open(), 1, "open calls: the first")
+    t.equal(caller.json(UNKNOWN, "--resume", first["operation"])["tool"], "charge", "the first, by its id")
+    status, _, err = caller.run("--give-up", first["operation"])
+    t.equal((status, caller.open()), (DONE, 0), f"given up: {err}")
+
+
+@call("a_key_that_looks_like_an_option")
+def dash_key(t):
+    caller = Caller(t)
+    told = caller.json(UNKNOWN, "--key=-x1", "charge", "--", *stub(t, DYING))
+    run = ways_of(t, told)
+    t.equal(run("query").returncode, UNKNOWN, f"ask again: {told['choices']}")
+    t.equal(run("again").returncode, DONE, f"do it again: {told['choices']}")
+
+
 @call("two_at_once_under_one_key")
 def joined(t):
     caller = Caller(t)
