@@ -5,6 +5,9 @@
  * Two deliberate equal calls look exactly like a call and its retry, so the default believes only
  * evidence: that the first answer was lost, or that its caller has silently waited long enough on
  * the same connection to have given up. Everything weaker than that is a new operation.
+ *
+ * The equal one may have a key: what stands between a client and us may have dropped it from the
+ * repeat. Its key goes on naming it, whoever else was told of it.
  */
 #include "core/repeat.h"
 
@@ -68,7 +71,7 @@ static bool is_owed(const struct hx_record *record)
 static bool has_lost_answer(const struct hx_twin *twin, const struct hx_now *now)
 {
     const struct hx_record *record = twin->record;
-    if (!is_keyless(record) || twin->has_live_waiter)
+    if (twin->has_live_waiter)
         return false;
     if (is_open(record))
         return true;
@@ -78,8 +81,8 @@ static bool has_lost_answer(const struct hx_twin *twin, const struct hx_now *now
 
 static bool has_silent_waiter(const struct hx_twin *twin, const struct hx_contract *contract)
 {
-    return is_keyless(twin->record) && is_open(twin->record) && twin->has_live_waiter &&
-           twin->is_waiter_on_same_line && twin->waiter_waited_ms >= contract->overlap_ms;
+    return is_open(twin->record) && twin->has_live_waiter && twin->is_waiter_on_same_line &&
+           twin->waiter_waited_ms >= contract->overlap_ms;
 }
 
 static struct hx_repeat_decision decide_lost(const struct hx_contract *contract,
@@ -105,8 +108,6 @@ static struct hx_repeat_decision decide_window(const struct hx_contract *contrac
 {
     for (unsigned i = count; i-- > 0;) {
         const struct hx_record *record = twins[i].record;
-        if (!is_keyless(record))
-            continue;
         if (is_open(record))
             return (struct hx_repeat_decision){HX_REPEAT_ADOPT, i};
         if (record->state != HX_OP_SUCCEEDED)
@@ -173,8 +174,8 @@ struct hx_repeat_decision hx_repeat_decide_fresh_key(const struct hx_contract *c
      * finished is taken too while its answer is lost: whether it ends before or after this look
      * must not decide between one effect and two (docs/decisions/0006). */
     for (unsigned i = 0; i < count; i++) {
-        bool is_retried = is_keyless(twins[i].record) && is_unresolved(&twins[i]);
-        if (is_retried || has_lost_answer(&twins[i], now))
+        bool is_retried = is_unresolved(&twins[i]) || has_lost_answer(&twins[i], now);
+        if (is_keyless(twins[i].record) && is_retried)
             return (struct hx_repeat_decision){HX_REPEAT_ADOPT, i};
     }
     for (unsigned i = 0; i < count; i++) {
@@ -196,8 +197,8 @@ bool hx_repeat_is_cold(const struct hx_record *record, const struct hx_now *now)
 {
     if (is_open(record))
         return false;
-    if (record->state == HX_OP_UNKNOWN || record->state == HX_OP_EXPIRED || !is_keyless(record))
-        return true; /* superseded, too old, or found by its key alone */
+    if (record->state == HX_OP_UNKNOWN || record->state == HX_OP_EXPIRED)
+        return true; /* superseded, or too old */
     bool is_lost_only = record->contract.repeat == HX_REPEAT_LOST ||
                         record->contract.repeat == HX_REPEAT_REQUIRE_KEY ||
                         record->contract.repeat == HX_REPEAT_SEPARATE;

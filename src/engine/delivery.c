@@ -224,7 +224,7 @@ bool hx_delivery_find_repeated(const struct hx_call *call, struct hx_id *ret_ope
         bool is_waiting =
             note->batch_answer != NULL && note->session == call->session &&
             hx_mono_since_ms(call->arrived.mono, note->arrived) >= call->wanted.contract.overlap_ms;
-        if ((is_open_loss(note) || is_waiting) && note->cold_record.key_source == HX_KEY_NONE &&
+        if ((is_open_loss(note) || is_waiting) &&
             hx_digest_eq(&note->cold_record.twin, &call->wanted.twin)) {
             *ret_operation = note->operation;
             return true;

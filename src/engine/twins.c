@@ -63,7 +63,7 @@ void hx_intake_note_overlap(struct hx_call *call)
     hx_list_for_each (at, &gateway->works) {
         const struct hx_work *work = hx_container_of(at, struct hx_work, node);
         const struct hx_record *record = &work->op.durable;
-        if (record->key_source != HX_KEY_NONE || !hx_digest_eq(&record->twin, &call->wanted.twin))
+        if (!hx_digest_eq(&record->twin, &call->wanted.twin))
             continue;
         hx_list_for_each (node, &work->calls) {
             const struct hx_call *waiter = hx_container_of(node, struct hx_call, node);
@@ -83,8 +83,8 @@ void hx_intake_tell_overlap(const struct hx_call *call, struct hx_gate *gate)
         struct hx_call *later = hx_container_of(at, struct hx_call, node);
         const struct hx_contract *contract = &later->wanted.contract;
         bool is_repeat =
-            later->wanted.key_source == HX_KEY_NONE && call->wanted.key_source == HX_KEY_NONE &&
-            contract->repeat == HX_REPEAT_LOST && later->session == call->session &&
+            later->wanted.key_source == HX_KEY_NONE && contract->repeat == HX_REPEAT_LOST &&
+            later->session == call->session &&
             hx_mono_since_ms(later->arrived.mono, call->arrived.mono) >= contract->overlap_ms;
         if (!is_repeat || later->has_overlapped)
             continue;

@@ -68,7 +68,9 @@ static int taken_over(const struct hapax_call *call, struct hapax_error *error)
 static void cool(struct hapax_call *call)
 {
     struct hx_now now = hx_lib_now(call->hapax);
-    if (!hx_repeat_is_cold(&call->op.durable, &now))
+    struct hx_record told = call->op.durable;
+    told.sent_count = 1; /* whoever recorded the outcome knows it */
+    if (!hx_repeat_is_cold(&told, &now))
         return;
     struct hx_store_request *touch = hx_store_request_new(HX_STORE_TOUCH, NULL);
     touch->record.id = call->op.durable.id;

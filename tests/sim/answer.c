@@ -173,7 +173,7 @@ static void check_adoption(struct sim *sim, const struct sim_call *call,
     }
     if (other->key[0] != '\0' && call->sent_at < first->sent_at)
         return;
-    if (other->key[0] != '\0')
+    if (other->key[0] != '\0' && intent->key[0] != '\0')
         sim_fail(sim, "call %u was told the result of key %s", call->number, other->key);
     if (intent->tool == SIM_NOTE && intent->key[0] == '\0')
         sim_fail(sim, "calls that are separate by rule were joined");

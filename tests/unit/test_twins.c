@@ -205,6 +205,86 @@ static void a_tool_that_requires_a_key_takes_no_retry_without_one(void **state)
     talk_kit_fini(&talk);
 }
 
+#define KEYED "\"dev.hapax/idempotencyKey\":\"k-1\""
+
+/* What a call with a key left unknown is not run by the same call whose key was lost on its way,
+ * and is told as what it is; to its key byte for byte. */
+static void a_call_that_lost_its_key_is_no_new_one(void **state)
+{
+    struct talk_kit talk;
+    struct talk_kit_options options = options_of_test();
+    (void)state;
+    options.rules.contract.timeout_ms = 1000;
+    options.rules.has_replay_note = true;
+    begin(&talk, &options);
+    pays(&talk, 3, "{}", KEYED);
+    talk_kit_waits(&talk, 1000);
+    talk_kit_hears(&talk, "OUTCOME_UNKNOWN");
+    pays(&talk, 4, "{}", "");
+    talk_kit_hears(&talk, "\"code\":\"OUTCOME_UNKNOWN\"");
+    talk_kit_answers(&talk, DONE); /* late */
+    pays(&talk, 5, "{}", "");
+    talk_kit_hears(&talk, "Stored answer of the same call");
+    pays(&talk, 6, "{}", KEYED);
+    talk_kit_hears(&talk, "\"id\":6,\"result\":{\"content\":[],\"n\":1");
+    assert_int_equal(talk.calls, 1);
+    pays(&talk, 7, "{}", ""); /* it was told to both: this is another one */
+    assert_int_equal(talk.calls, 2);
+    talk_kit_fini(&talk);
+}
+
+/* Nobody read the answer to the key; then whoever comes without it may be told. */
+static void an_answer_to_a_key_that_was_lost_is_told_without_it(void **state)
+{
+    struct talk_kit talk;
+    (void)state;
+    start(&talk);
+    pays(&talk, 3, "{}", KEYED);
+    talk_kit_answers(&talk, DONE);
+    talk_kit_says(&talk, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
+                         "\"requestId\":3}}");
+    pays(&talk, 4, "{}", "");
+    assert_int_equal(talk.calls, 1);
+    talk_kit_hears(&talk, "\"replayed\":true");
+    talk_kit_fini(&talk);
+}
+
+static void a_keyed_call_of_somebody_else_is_not_joined(void **state)
+{
+    struct talk_kit talk;
+    struct talk_kit_options options = options_of_test();
+    (void)state;
+    options.rules.contract.timeout_ms = 1000;
+    begin(&talk, &options);
+    pays(&talk, 3, "{}", KEYED);
+    talk_kit_waits(&talk, 1000);
+    talk_kit_hears(&talk, "OUTCOME_UNKNOWN");
+    talk_kit_end(&talk);
+    talk.options.principal = "1001";
+    talk_kit_begin(&talk);
+    pays(&talk, 4, "{}", "");
+    assert_int_equal(talk.calls, 2);
+    talk_kit_fini(&talk);
+}
+
+/* On one connection: who sends a key and then the same without has given up. */
+static void a_silent_repeat_that_lost_its_key_joins(void **state)
+{
+    struct talk_kit talk;
+    (void)state;
+    start(&talk);
+    pays(&talk, 3, "{}", KEYED);
+    talk_kit_waits(&talk, 800);
+    hold(HX_STORE_FIND);
+    pays(&talk, 4, "{}", "");
+    talk_kit_answers(&talk, DONE);
+    talk_kit_hears(&talk, "\"id\":3,\"result\":{\"content\":[],\"n\":1");
+    let_through(&talk);
+    assert_int_equal(talk.calls, 1);
+    talk_kit_hears(&talk, "\"id\":4,\"result\":{\"content\":[");
+    talk_kit_fini(&talk);
+}
+
 /* The first call of all after the server was gone waits until it is greeted; its silent repeat
  * waits behind it, and looks when the first one is answered. */
 static void a_silent_repeat_while_the_server_is_greeted_acts_once(void **state)
@@ -258,6 +338,10 @@ int main(void)
         cmocka_unit_test(a_retry_of_another_call_runs_nothing),
         cmocka_unit_test(a_retry_names_only_what_is_ones_own),
         cmocka_unit_test(a_tool_that_requires_a_key_takes_no_retry_without_one),
+        cmocka_unit_test(a_call_that_lost_its_key_is_no_new_one),
+        cmocka_unit_test(an_answer_to_a_key_that_was_lost_is_told_without_it),
+        cmocka_unit_test(a_keyed_call_of_somebody_else_is_not_joined),
+        cmocka_unit_test(a_silent_repeat_that_lost_its_key_joins),
         cmocka_unit_test(a_silent_repeat_while_the_server_is_greeted_acts_once),
         cmocka_unit_test(a_silent_repeat_of_a_call_that_came_to_nothing_is_a_new_one),
     };
