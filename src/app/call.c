@@ -33,7 +33,7 @@
 #include "loop/loop.h"
 #include "json/fingerprint.h"
 
-enum { RULES_ARENA_MAX = 16 << 20, INTENT_ARENA_MAX = 600 << 20 };
+enum { INTENT_ARENA_MAX = 600 << 20 };
 
 struct call {
     const struct hx_call_options *options;
@@ -54,7 +54,6 @@ struct call {
     struct hx_list upstream_inbox;
     struct hx_list downstream_inbox;
     struct hx_ending ending;
-    struct hx_arena rules_arena;
     struct hx_arena intent_arena;
     struct hx_buf ops_options;
     char principal[32];
@@ -68,7 +67,7 @@ struct call {
 static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *ret_rules)
 {
     struct call *call = context;
-    hx_rules_for_tool(call->settings, &call->rules_arena, tool, ret_rules);
+    hx_rules_for_tool(call->settings, tool, ret_rules);
     /* Without them nobody could go on with it. */
     ret_rules->has_stored_arguments = true;
 }
@@ -377,7 +376,6 @@ static void release(struct call *call)
     hx_call_intent_release(&call->hold);
     hx_ledger_home_close(&call->home);
     hx_loop_free(call->loop);
-    hx_arena_fini(&call->rules_arena);
     hx_arena_fini(&call->intent_arena);
     hx_buf_fini(&call->ops_options);
     if (call->out != NULL)
@@ -422,7 +420,6 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
     hx_clock_os_init(&call->clock);
     hx_list_init(&call->upstream_inbox);
     hx_list_init(&call->downstream_inbox);
-    hx_arena_init(&call->rules_arena, RULES_ARENA_MAX);
     hx_arena_init(&call->intent_arena, INTENT_ARENA_MAX);
     snprintf(call->principal, sizeof(call->principal), "%lu", (unsigned long)getuid());
     hx_buf_init(&call->ops_options, 32 * 1024);

@@ -198,7 +198,7 @@ static void add_tool(struct talk *talk, const struct hx_mcp_tool *listed)
     };
     if (!hx_span_is_absent(listed->input_schema))
         tool->input_schema = hx_arena_dup(&contact->arena, listed->input_schema);
-    hx_rules_for_tool(settings, &contact->arena, listed->name, &rules);
+    hx_rules_for_tool(settings, listed->name, &rules);
     tool->class =
         hx_rules_class(&rules, hx_upstream_hints(settings), tool->read_only, tool->idempotent);
     tool->is_class_hinted = !rules.is_class_declared && tool->class != rules.contract.tool_class;

@@ -50,7 +50,6 @@ struct keeper {
     struct hx_list upstream_inbox;
     struct hx_list downstream_inbox;
     struct hx_ending ending;
-    struct hx_arena arena; /* texts of the rules */
     char server_name[HX_SERVER_NAME_SIZE];
     char principal[32];
     bool has_dropped_stderr;
@@ -59,7 +58,7 @@ struct keeper {
 static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *ret_rules)
 {
     struct keeper *keeper = context;
-    hx_rules_for_tool(keeper->settings, &keeper->arena, tool, ret_rules);
+    hx_rules_for_tool(keeper->settings, tool, ret_rules);
 }
 
 /* The server's words go to the client's standard error as long as somebody reads it. A full pipe
@@ -202,7 +201,6 @@ static void release(struct keeper *keeper)
     hx_drain_end(&keeper->drain);
     hx_ledger_home_close(&keeper->home);
     hx_loop_free(keeper->loop);
-    hx_arena_fini(&keeper->arena);
     hx_log_close();
 }
 
@@ -222,7 +220,6 @@ static void open_admin(struct keeper *keeper)
 
 static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
 {
-    enum { RULES_ARENA_MAX = 16 * 1024 * 1024 };
     struct keeper *keeper = arg;
     struct hx_log_options log = hx_settings_log_options(keeper->settings);
     /* A file that may not grow is a full disk: an error to report, not a death. */
@@ -231,7 +228,6 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
     hx_list_init(&keeper->upstream_inbox);
     hx_list_init(&keeper->downstream_inbox);
     hx_drain_init(&keeper->drain);
-    hx_arena_init(&keeper->arena, RULES_ARENA_MAX);
     if (hx_log_open(&log) < 0)
         fprintf(stderr, "hapax run: the log cannot be opened: %s.\n", hx_fault_last()->text);
     snprintf(keeper->principal, sizeof(keeper->principal), "%lu", (unsigned long)getuid());

@@ -30,37 +30,6 @@ static void set_effect_key(const struct hx_key_place *place, struct hx_tool_rule
     }
 }
 
-static void set_no_effect(const struct hx_no_effect_errors *errors, struct hx_arena *arena,
-                          struct hx_tool_rules *rules)
-{
-    if (errors->count == 0)
-        return;
-    struct hx_no_effect_rule *items = hx_arena_alloc(arena, errors->count * sizeof(*items));
-    hx_assert(items != NULL);
-    for (size_t i = 0; i < errors->count; i++) {
-        items[i] = (struct hx_no_effect_rule){
-            .is_transient = errors->items[i].is_transient,
-            .is_code = errors->items[i].is_code,
-            .code = errors->items[i].code,
-            .pattern = errors->items[i].pattern,
-        };
-    }
-    rules->no_effect = items;
-    rules->no_effect_count = errors->count;
-}
-
-static void set_ignore(const struct hx_text_list *ignore, struct hx_arena *arena,
-                       struct hx_tool_rules *rules)
-{
-    if (ignore->count == 0)
-        return;
-    struct hx_span *pointers = hx_arena_alloc(arena, ignore->count * sizeof(*pointers));
-    hx_assert(pointers != NULL);
-    for (size_t i = 0; i < ignore->count; i++)
-        pointers[i] = ignore->items[i];
-    rules->ignore = (struct hx_canon_ignore){pointers, ignore->count};
-}
-
 static void set_probe(const struct hx_tool_settings *values, struct hx_tool_rules *rules)
 {
     static const enum hx_probe_match matches[] = {HX_PROBE_VALUE, HX_PROBE_COUNT, HX_PROBE_TEXT};
@@ -81,8 +50,8 @@ static void set_probe(const struct hx_tool_settings *values, struct hx_tool_rule
     };
 }
 
-void hx_rules_for_tool(const struct hx_settings *settings, struct hx_arena *arena,
-                       struct hx_span tool, struct hx_tool_rules *ret_rules)
+void hx_rules_for_tool(const struct hx_settings *settings, struct hx_span tool,
+                       struct hx_tool_rules *ret_rules)
 {
     struct hx_tool_settings values = hx_settings_for_tool(settings, tool);
     struct hx_tool_rules rules = {
@@ -96,10 +65,11 @@ void hx_rules_for_tool(const struct hx_settings *settings, struct hx_arena *aren
         .result_max = (uint64_t)values.result_max,
         .cancel_timeout_ms = values.cancel_timeout,
         .task_use = task_use(&values),
+        .no_effect = values.no_effect_errors.items,
+        .no_effect_count = values.no_effect_errors.count,
+        .ignore = {values.ignore.items, values.ignore.count},
     };
     set_effect_key(&values.effect_key, &rules);
-    set_no_effect(&values.no_effect_errors, arena, &rules);
-    set_ignore(&values.ignore, arena, &rules);
     set_probe(&values, &rules);
     if (values.approval.kind == HX_APPROVAL_WHEN) {
         rules.approval_pointer = hx_span_cstr(values.approval.pointer);

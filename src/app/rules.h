@@ -8,9 +8,9 @@
 #include "app/settings.h"
 #include "engine/rules.h"
 
-/* Fills *ret_rules for `tool`. Texts are borrowed from `settings`; lists are allocated in `arena`.
- * */
-void hx_rules_for_tool(const struct hx_settings *settings, struct hx_arena *arena,
-                       struct hx_span tool, struct hx_tool_rules *ret_rules);
+/* Fills *ret_rules for `tool`; texts and lists are borrowed from `settings`. Servers list tools
+ * without end, so nothing is made for one. */
+void hx_rules_for_tool(const struct hx_settings *settings, struct hx_span tool,
+                       struct hx_tool_rules *ret_rules);
 
 #endif

@@ -29,7 +29,6 @@ struct served {
     const struct hx_config_upstream *upstream;
     struct hx_upstream_place place;
     struct hx_server *server;
-    struct hx_arena arena; /* texts of the rules */
     uint32_t endpoint;
     bool is_retired; /* the configuration has another one, or none */
 };

@@ -14,14 +14,12 @@
 #include "app/serve_state.h"
 #include "base/alloc.h"
 
-enum { RULES_ARENA_MAX = 64 << 20 };
-
 /* ---- what the engine asks of a server ---- */
 
 static void rules_for(void *context, struct hx_span tool, struct hx_tool_rules *ret_rules)
 {
     struct served *served = context;
-    hx_rules_for_tool(&served->upstream->settings, &served->arena, tool, ret_rules);
+    hx_rules_for_tool(&served->upstream->settings, tool, ret_rules);
 }
 
 static bool is_predecessor_draining(void *context)
@@ -51,7 +49,6 @@ static void free_upstream(void *context, struct hx_upstream *upstream)
 static void over(void *context)
 {
     struct served *served = context;
-    hx_arena_fini(&served->arena);
     hx_list_unlink(&served->node);
     serve_config_release(served->source);
     hx_free(served);
@@ -86,7 +83,6 @@ static struct served *begin_server(struct serve *serve, struct serve_config *sou
     served->upstream = upstream;
     served->endpoint = endpoint_of(serve, upstream->name);
     hx_list_append(&serve->all_served, &served->node);
-    hx_arena_init(&served->arena, RULES_ARENA_MAX);
     served->place = (struct hx_upstream_place){
         .command = upstream->command,
         .env = upstream->env,

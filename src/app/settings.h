@@ -19,6 +19,7 @@
 #include "base/assert.h"
 #include "base/span.h"
 #include "core/contract.h"
+#include "engine/rules.h"
 #include "json/compare.h"
 
 /* A DURATION, COUNT or SIZE that is not set. */
@@ -103,16 +104,8 @@ struct hx_key_place {
     const char *text;
 };
 
-/* An error by which a tool proves that it did nothing. */
-struct hx_no_effect_error {
-    bool is_transient; /* worth another try */
-    bool is_code;
-    int64_t code;        /* JSON-RPC error code, when is_code */
-    const char *pattern; /* glob over the error text, otherwise */
-};
-
 struct hx_no_effect_errors {
-    struct hx_no_effect_error *items;
+    struct hx_no_effect_rule *items; /* as the engine reads them */
     size_t count;
 };
 

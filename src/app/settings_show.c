@@ -45,7 +45,7 @@ static void format_key_place(const struct hx_key_place *place, struct hx_buf *re
 static void format_errors(const struct hx_no_effect_errors *errors, struct hx_buf *ret_text)
 {
     for (size_t i = 0; i < errors->count; i++) {
-        const struct hx_no_effect_error *error = &errors->items[i];
+        const struct hx_no_effect_rule *error = &errors->items[i];
         (void)hx_buf_printf(ret_text, "%s%s", i > 0 ? "," : "",
                             error->is_transient ? "transient:" : "");
         if (error->is_code)

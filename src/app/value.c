@@ -271,11 +271,11 @@ static int parse_key_place(const struct hx_setting_row *row, struct hx_span text
 }
 
 static int parse_error(const struct hx_setting_row *row, struct hx_span item,
-                       struct hx_arena *arena, struct hx_no_effect_error *ret_error,
+                       struct hx_arena *arena, struct hx_no_effect_rule *ret_error,
                        struct hx_complaint *complaint)
 {
     struct hx_span transient = HX_SPAN_LIT("transient:");
-    struct hx_no_effect_error error = {0};
+    struct hx_no_effect_rule error = {0};
     struct hx_span text = item;
     if (hx_span_starts_with(text, transient)) {
         error.is_transient = true;

@@ -84,8 +84,10 @@ void hx_tools_learn(struct hx_link *link, struct hx_span result)
         return;
     struct hx_mcp_tool listed;
     while (hx_mcp_tools_next(&tools, &gateway->arena, &listed) == 1) {
-        if (link->server->tools.count >= LISTED_MAX)
-            return;
+        bool is_known = hx_map_find(&link->server->tools, listed.name) != NULL;
+        bool is_full = link->server->tools.count >= LISTED_MAX;
+        if (!is_known && (is_full || listed.name.len > NAME_MAX_BYTES))
+            continue;
         struct hx_tool *tool = hx_tool_get(link->server, listed.name);
         struct hx_hint *hint = find_hint(link, tool);
         if (hint == NULL) {
@@ -102,11 +104,23 @@ void hx_tools_learn(struct hx_link *link, struct hx_span result)
 bool hx_tools_want_key(void *context, struct hx_span name, struct hx_span *ret_property)
 {
     struct hx_link *link = context;
-    struct hx_tool *tool = hx_tool_get(link->server, name);
-    bool is_wanted = !hx_span_is_absent(tool->rules.inject_key) &&
-                     hx_tool_class_of(link, tool) != HX_CLASS_READ_ONLY;
+    struct hx_server *server = link->server;
+    struct hx_map_node *node = hx_map_find(&server->tools, name);
+    struct hx_tool_rules rules;
+    enum hx_tool_class class;
+    if (node != NULL) {
+        const struct hx_tool *tool = hx_container_of(node, struct hx_tool, node);
+        rules = tool->rules;
+        class = hx_tool_class_of(link, tool);
+    } else {
+        /* There was no room for it, and this makes none: a server may list names without end. */
+        server->options.rules_for(server->options.context, name, &rules);
+        class =
+            hx_rules_class(&rules, server->options.hints, HX_MCP_HINT_ABSENT, HX_MCP_HINT_ABSENT);
+    }
+    bool is_wanted = !hx_span_is_absent(rules.inject_key) && class != HX_CLASS_READ_ONLY;
     /* The pointer has one step, so behind its slash stands the name. */
     if (is_wanted)
-        *ret_property = hx_span(tool->rules.inject_key.ptr + 1, tool->rules.inject_key.len - 1);
+        *ret_property = hx_span(rules.inject_key.ptr + 1, rules.inject_key.len - 1);
     return is_wanted;
 }

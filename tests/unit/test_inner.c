@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "engine/internal.h"
 #include "talk_kit.h"
 
 #define INNER "{\"tools\":{},\"extensions\":{\"dev.hapax/operations\":{}}}"
@@ -255,6 +256,37 @@ static void what_is_approved_runs_at_its_own_server(void **state)
     talk_kit_fini(&talk);
 }
 
+/* A list of 4000 tools that were never listed before, answered to the client's last request. */
+static void lists_new_names(struct talk_kit *talk, unsigned round)
+{
+    struct hx_buf text;
+    hx_buf_init(&text, 1 << 20);
+    talk_kit_says(talk, "{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"tools/list\"}");
+    (void)hx_buf_printf(&text, "{\"jsonrpc\":\"2.0\",\"id\":%u,\"result\":{\"tools\":[",
+                        (unsigned)talk->tag);
+    for (unsigned i = 0; i < 4000; i++)
+        (void)hx_buf_printf(&text, "%s{\"name\":\"t%u-%u\"}", i > 0 ? "," : "", round, i);
+    (void)hx_buf_append_cstr(&text, "]}}");
+    assert_int_equal(hx_buf_append_char(&text, '\0'), 0);
+    talk->told[0] = '\0';
+    talk_kit_from_server(talk, HX_PEER_MESSAGE, talk->tag, text.data)->is_answer = true;
+    engine_kit_turn(&talk->engine);
+    talk_kit_hears(talk, "\"tools\":[");
+    hx_buf_fini(&text);
+}
+
+static void what_a_server_lists_is_not_kept_without_end(void **state)
+{
+    struct talk_kit_options options = options_of(NULL);
+    struct talk_kit talk;
+    (void)state;
+    start(&talk, &options);
+    for (unsigned round = 0; round < 18; round++)
+        lists_new_names(&talk, round);
+    assert_in_range(talk.server->tools.count, 4000, 64 * 1024);
+    talk_kit_fini(&talk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +297,7 @@ int main(void)
         cmocka_unit_test(a_server_may_go_while_its_handle_is_looked_for),
         cmocka_unit_test(a_key_says_which_call_is_meant),
         cmocka_unit_test(a_lost_attempt_that_may_be_sent_again_wants_a_server),
+        cmocka_unit_test(what_a_server_lists_is_not_kept_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

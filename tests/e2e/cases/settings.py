@@ -171,6 +171,18 @@ def no_reader(t, w):
     t.true(b"nobody reads" in err, f"what it says: {err!r}")
 
 
+@more("a_server_may_list_any_number_of_tools")
+def many_tools(t, w):
+    """Also where a rule has lists of its own: nothing is made for each name."""
+    script = {"tools": {f"tool-{n}": {} for n in range(20000)}}
+    ignored = ",".join(f"/member_{n}" for n in range(64))
+    client = w.client(script, "--ignore", ignored, "--no-effect-errors", "-32001,-32002")
+    listed = client.result(client.request("tools/list"), 60)
+    t.equal(len(listed["tools"]), 20000, "tools")
+    client.result(client.call("tool-19999"))
+    t.equal(len(t.effects()), 1, "effects")
+
+
 @more("draining_keepers_are_bounded")
 def drain_max(t, w):
     """Five fronts killed in a call that never ends: at most drain_max keepers stay behind."""
