@@ -8,25 +8,38 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Others open it from directories of their own: a reaper after it has gone to that of its server.
+ * Returns the length, or one that is too large. */
+static size_t make_absolute(const char *path, char *ret_path, size_t size)
+{
+    char here[HX_LEDGER_PATH_MAX];
+    int len = -1;
+    if (path[0] == '/')
+        len = snprintf(ret_path, size, "%s", path);
+    else if (getcwd(here, sizeof(here)) != NULL)
+        len = snprintf(ret_path, size, "%s/%s", here, path);
+    return len < 0 ? size : (size_t)len;
+}
+
 int hx_ledger_path(const struct hx_settings *settings, enum hx_ledger_place place, char *ret_path,
                    char *ret_transport_dir, struct hx_complaint *complaint)
 {
     /* Room for the names of the files that stand beside the database. */
     enum { SUFFIX_MAX = 128 };
     char directory[HX_LEDGER_PATH_MAX - SUFFIX_MAX];
-    int len;
+    size_t len;
     struct stat info;
     if (place == HX_LEDGER_ANYWHERE && settings->ledger != NULL &&
         stat(settings->ledger, &info) == 0 && S_ISREG(info.st_mode)) {
-        len = snprintf(directory, sizeof(directory), "%s", settings->ledger);
-        if (len < 0 || (size_t)len >= sizeof(directory))
+        len = make_absolute(settings->ledger, directory, sizeof(directory));
+        if (len >= sizeof(directory))
             return hx_complain(complaint, "the ledger's path is too long");
         snprintf(ret_path, HX_LEDGER_PATH_MAX, "%s", directory);
         snprintf(ret_transport_dir, HX_LEDGER_PATH_MAX, "%s-owners", directory);
         return 0;
     }
     if (settings->ledger != NULL) {
-        len = snprintf(directory, sizeof(directory), "%s", settings->ledger);
+        len = make_absolute(settings->ledger, directory, sizeof(directory));
     } else {
         errno = 0;
         const struct passwd *user = getpwuid(getuid());
@@ -35,9 +48,9 @@ int hx_ledger_path(const struct hx_settings *settings, enum hx_ledger_place plac
                                "user %lu has no home directory, so the ledger needs a place: "
                                "--ledger DIRECTORY",
                                (unsigned long)getuid());
-        len = snprintf(directory, sizeof(directory), "%s/.local/state/hapax", user->pw_dir);
+        len = (size_t)snprintf(directory, sizeof(directory), "%s/.local/state/hapax", user->pw_dir);
     }
-    if (len < 0 || (size_t)len >= sizeof(directory))
+    if (len >= sizeof(directory))
         return hx_complain(complaint, "the ledger's path is too long");
     snprintf(ret_path, HX_LEDGER_PATH_MAX, "%s/ledger.db", directory);
     snprintf(ret_transport_dir, HX_LEDGER_PATH_MAX, "%s/ledger.db-owners", directory);

@@ -15,7 +15,7 @@
  * a gateway makes none of such a file. */
 enum hx_ledger_place { HX_LEDGER_OF_OURS, HX_LEDGER_ANYWHERE };
 
-/* Writes the path of the database file and that of the directory for transports, each of
+/* Writes the absolute path of the database file and that of the directory for transports, each of
  * HX_LEDGER_PATH_MAX bytes. 0, or 1 with a complaint. */
 int hx_ledger_path(const struct hx_settings *settings, enum hx_ledger_place place, char *ret_path,
                    char *ret_transport_dir, struct hx_complaint *complaint) HX_MUST_CHECK;

@@ -21,8 +21,9 @@ LATEST = "2025-11-25"
 class Serve:
     """One `hapax serve`, restarted at will at the same place on the same ledger."""
 
-    def __init__(self, t, words, *options, config=None, ledger=None, env=None, is_read=True):
+    def __init__(self, t, words, *options, config=None, ledger=None, env=None, is_read=True, cwd=None):
         self.t, self.words, self.options, self.env = t, words, options, env or t.env
+        self.cwd = cwd
         self.is_read = is_read  # what it says, by a pipe that is full soon if nobody reads
         self.config, self.ledger = config, ledger or t.ledger
         self.process, self.port = None, 0
@@ -40,6 +41,7 @@ class Serve:
         self.process = subprocess.Popen(
             self.argv(),
             env=self.env,
+            cwd=self.cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 
+from rawclient import stub
+from webclient import Serve
 from .way import case
 
 GOOD, WARNED, REFUSED = range(3)
@@ -74,6 +76,23 @@ def forgotten_key(t, w):
     for more in ("class: idempotent", "class: opaque", "inject_key: /key", "class: read_only"):
         program.write(BANK.format(secret=SECRET, more=f"      withdraw: {{{more}}}\n"))
         t.equal(program.run("check", "--strict")[1], "", f"warnings with {more}")
+
+
+@config("a_relative_ledger_and_a_server_of_another_directory")
+def relative_ledger(t, w):
+    """The ledger is found from our directory, also by what runs in the server's."""
+    program = Program(t)
+    os.mkdir(t.path("elsewhere"))
+    command, *args = (json.dumps(word) for word in stub(t, {"tools": {"charge": {}}}))
+    program.write(
+        f"ledger: led\nupstreams:\n  bank:\n    command: {command}\n    args: [{', '.join(args)}]\n"
+        f"    cwd: {t.path('elsewhere')}\n"
+    )
+    client = Serve(t, [], config=t.path("hapax.yaml"), cwd=t.dir).client(path="/mcp/bank")
+    client.call().result()
+    t.equal(len(t.effects()), 1, "effects")
+    t.equal(os.listdir(t.path("elsewhere")), [], "what lies in the server's directory")
+    t.true(os.path.exists(t.path("led/ledger.db")), "the ledger is in ours")
 
 
 @config("the_example_is_good")
