@@ -6,6 +6,7 @@
 #include "app/ops.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -20,22 +21,53 @@ enum { ARENA_MAX = 512 * 1024 * 1024, OUT_BUFFER_SIZE = 64 * 1024 };
 
 /* --- the way out --- */
 
+static bool takes_signals;
+static volatile sig_atomic_t is_interrupted;
+
+static void interrupt(int number)
+{
+    (void)number;
+    is_interrupted = 1;
+}
+
+void hx_ops_take_signals(void)
+{
+    struct sigaction action = {.sa_handler = interrupt};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    takes_signals = true;
+}
+
+bool hx_ops_is_interrupted(void)
+{
+    return is_interrupted;
+}
+
 /* Standard output may be a pipe that others have set not to block: whoever shares it decides that,
- * so we wait instead of losing bytes. */
+ * so we wait instead of losing bytes. Where there is room for this much a write does not wait, so
+ * an interrupt that is only noted ends the waiting whenever it comes. */
+enum { WRITE_MAX = PIPE_BUF, WAIT_MS = 250 };
+
 static ssize_t write_out(void *cookie, const char *bytes, size_t len)
 {
     size_t done = 0;
     int *ret_errno = cookie;
     while (done < len) {
-        ssize_t put = write(STDOUT_FILENO, bytes + done, len - done);
-        if (put >= 0) {
-            done += (size_t)put;
-            continue;
-        }
         struct pollfd room = {.fd = STDOUT_FILENO, .events = POLLOUT};
-        if (errno == EAGAIN)
-            (void)poll(&room, 1, -1); /* interrupted or not, the write tells */
-        else if (errno != EINTR)
+        int ready = poll(&room, 1, WAIT_MS);
+        if (is_interrupted && ready <= 0) {
+            errno = EINTR;
+            break;
+        }
+        if (ready <= 0)
+            continue; /* no room, or interrupted by what does not end us */
+        size_t part = len - done;
+        if (takes_signals && part > WRITE_MAX)
+            part = WRITE_MAX;
+        ssize_t put = write(STDOUT_FILENO, bytes + done, part);
+        if (put >= 0)
+            done += (size_t)put;
+        else if (errno != EAGAIN && errno != EINTR)
             break;
     }
     if (done < len)

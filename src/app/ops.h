@@ -49,6 +49,10 @@ int hx_ops_read_redaction(struct hx_ops *ops) HX_MUST_CHECK;
 int hx_ops_find(struct hx_ops *ops, struct hx_store_found *ret_found) HX_MUST_CHECK;
 
 /* False when nobody reads any more: stop, there is nothing to complain about. */
+/* From now on INT and TERM are noted instead of ending us; nothing waits for a reader then. */
+void hx_ops_take_signals(void);
+bool hx_ops_is_interrupted(void);
+
 static inline bool hx_ops_is_read(const struct hx_ops *ops)
 {
     return ferror(ops->out) == 0;

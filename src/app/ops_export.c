@@ -13,13 +13,19 @@
 
 /* Rows carry arguments of some megabytes at worst, and inline outcomes: a page ends early when it
  * has become heavy. */
-enum { PAGE_ROWS = 256, PAGE_BYTES = 16 * 1024 * 1024, PAGE_BYTES_MAX = 512 * 1024 * 1024 };
+enum {
+    PAGE_ROWS = 256,
+    PAGE_BYTES = 16 * 1024 * 1024,
+    PAGE_BYTES_MAX = 512 * 1024 * 1024,
+    PAYLOAD_BYTES_MAX = 512 * 1024 * 1024
+};
 
 struct page {
     struct hx_store_found rows[PAGE_ROWS];
     uint32_t count;
     struct hx_arena arena;
-    bool is_full; /* memory ended within this page */
+    struct hx_arena payload; /* of one operation: a page of large results has no bound of its own */
+    bool is_full;            /* memory ended within this page */
 };
 
 static bool keep(void *context, const struct hx_store_found *found)
@@ -52,8 +58,9 @@ static int print_operation(struct hx_ops *ops, struct page *page,
     struct hx_json_writer writer;
     const struct hx_outcome *outcome = &found->record.outcome;
     int rc = 0;
+    hx_arena_reset(&page->payload);
     if (options.has_payload && outcome->place == HX_OUTCOME_BLOB)
-        rc = hx_inspect_payload(ops->inspect, &found->record.id, &page->arena, &options.outcome);
+        rc = hx_inspect_payload(ops->inspect, &found->record.id, &page->payload, &options.outcome);
     if (rc < 0)
         return HX_TRACE(rc);
     hx_buf_reset(buf);
@@ -97,6 +104,7 @@ int hx_ops_export(struct hx_ops *ops)
     struct page *page = hx_new(struct page);
     hx_buf_init(&buf, SIZE_MAX / 2);
     hx_arena_init(&page->arena, PAGE_BYTES_MAX);
+    hx_arena_init(&page->payload, PAYLOAD_BYTES_MAX);
     int rc = 0;
     do {
         page->count = 0;
@@ -108,6 +116,7 @@ int hx_ops_export(struct hx_ops *ops)
             filter.after = page->rows[page->count - 1].rowid;
     } while (rc == 0 && page->count > 0 && hx_ops_is_read(ops));
     hx_arena_fini(&page->arena);
+    hx_arena_fini(&page->payload);
     hx_free(page);
     hx_buf_fini(&buf);
     return rc < 0 ? hx_ops_fault(ops, HX_EXIT_FAILED) : HX_EXIT_DONE;

@@ -39,14 +39,6 @@ struct watch {
     bool is_crowded;
 };
 
-static volatile sig_atomic_t is_interrupted;
-
-static void interrupt(int number)
-{
-    (void)number;
-    is_interrupted = 1;
-}
-
 static bool follow(void *context, const struct hx_store_found *found)
 {
     struct watch *watch = context;
@@ -206,12 +198,10 @@ static bool wait_a_little(const struct watch *watch)
 int hx_ops_watch(struct hx_ops *ops)
 {
     struct watch watch = {.ops = ops, .is_first = true};
-    struct sigaction action = {.sa_handler = interrupt};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    hx_ops_take_signals();
     int rc = begin(&watch);
     bool is_read = true;
-    while (rc == 0 && !is_interrupted && is_read) {
+    while (rc == 0 && !hx_ops_is_interrupted() && is_read) {
         rc = look(&watch);
         is_read = fflush(ops->out) == 0 && wait_a_little(&watch);
         if (watch.is_crowded) {

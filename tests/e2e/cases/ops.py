@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`hapax ops` on real operations: looking, deciding, maintaining. Names: ops_..."""
 
+import fcntl
 import json
 import os
 import pty
@@ -9,6 +10,8 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
+import termios
 import time
 
 from kit import processes
@@ -239,6 +242,45 @@ def watch(t, w):
     process.send_signal(signal.SIGINT)
     t.equal(process.wait(5), DONE, f"exit status after Ctrl-C: {process.stderr.read()!r}")
     process.stderr.close()
+
+
+@ops("watch_ends_though_nobody_reads")
+def watch_unread(t, w):
+    """Its pipe is full, and it is told to end."""
+    client = w.client({"tools": {"warm": {}}})
+    argv = [t.surroundings.hapax, "ops", "watch", "--json", "--ledger", t.ledger]
+    client.result(client.call("warm"))
+    process = subprocess.Popen(argv, env=t.env, stdout=subprocess.PIPE)
+    t.at_end(lambda: (process.kill(), process.wait(), process.stdout.close()))
+    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+
+    def is_full():
+        refs = [client.call("warm", {"n": n}) for n in range(20)]
+        for ref in refs:
+            client.result(ref)
+        unread = fcntl.ioctl(process.stdout, termios.FIONREAD, bytes(4))
+        return int.from_bytes(unread, sys.byteorder) > 3000
+
+    t.wait(is_full, "the pipe to be full", 60)
+    is_full()
+    process.send_signal(signal.SIGTERM)
+    try:
+        t.equal(process.wait(5), 1, "exit status of what is not complete")
+    except subprocess.TimeoutExpired:
+        t.true(False, "it waits for its reader")
+
+
+@ops("export_has_room_for_any_number_of_large_results")
+def export_large(t, w):
+    """Together they are larger than what may be in memory for one."""
+    client = w.client({"tools": {"dump": {"runs": [[{"big": 60_000_000}]]}}})
+    for n in range(9):
+        t.true("result" in str(client.answer(client.call("dump", {"n": n}), 60))[:400], "an answer")
+    argv = [t.surroundings.hapax, "ops", "export", "--ledger", t.ledger]
+    with subprocess.Popen(argv, env=t.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        lines = sum(1 for _ in process.stdout)
+        t.equal(process.wait(20), DONE, f"exit status: {process.stderr.read()!r}")
+    t.equal(lines, 9, "operations")
 
 
 @ops("watch_ends_with_its_reader")
