@@ -112,7 +112,6 @@ static void make_plan(struct audit *audit)
         .number = random[1] % 10000000,
     };
     snprintf(audit->plan.run, sizeof(audit->plan.run), "audit-%08x", random[0]);
-    snprintf(audit->plan.errors, sizeof(audit->plan.errors), "%s/stderr", audit->directory);
 }
 
 /* What the first call has found out. */
@@ -295,23 +294,24 @@ static int prepare_and_run(struct audit *audit)
     sigset_t stops;
     if (!choose(audit))
         return HX_AUDIT_EXIT_USAGE;
-    if (!hx_scratch_make("audit", audit->directory))
-        return HX_AUDIT_EXIT_NOT_SHOWN;
     make_plan(audit);
     sigemptyset(&stops);
     sigaddset(&stops, SIGINT);
     sigaddset(&stops, SIGTERM);
     sigaddset(&stops, SIGHUP);
-    int status = HX_AUDIT_EXIT_USAGE;
-    if (may_go_on(audit)) {
-        status = HX_AUDIT_EXIT_NOT_SHOWN;
-        audit->signal_fd =
-            sigprocmask(SIG_BLOCK, &stops, NULL) == 0 ? signalfd(-1, &stops, SFD_CLOEXEC) : -1;
-        if (audit->signal_fd >= 0 && hx_offspring_adopt())
-            status = run(audit);
-        else
-            fputs("hapax audit: the processes of trials cannot be watched.\n", stderr);
+    if (!may_go_on(audit))
+        return HX_AUDIT_EXIT_USAGE;
+    audit->signal_fd =
+        sigprocmask(SIG_BLOCK, &stops, NULL) == 0 ? signalfd(-1, &stops, SFD_CLOEXEC) : -1;
+    if (audit->signal_fd < 0 || !hx_offspring_adopt()) {
+        fputs("hapax audit: the processes of trials cannot be watched.\n", stderr);
+        return HX_AUDIT_EXIT_NOT_SHOWN;
     }
+    /* From here on no signal ends us before it is removed. */
+    if (!hx_scratch_make("audit", audit->directory))
+        return HX_AUDIT_EXIT_NOT_SHOWN;
+    snprintf(audit->plan.errors, sizeof(audit->plan.errors), "%s/stderr", audit->directory);
+    int status = run(audit);
     hx_scratch_remove(audit->directory);
     return status;
 }

@@ -195,18 +195,16 @@ unsigned hx_offspring_kill_leaves(pid_t except)
 }
 
 /* Sends KILL to each direct child; they are ours until we wait for them, so their ids cannot have
- * been given away. Their children become ours and come next. */
+ * been given away. Their children become ours and come next. Not every kernel has a list of the
+ * children of a process. */
 static void kill_children(void)
 {
-    char path[64];
-    int pid;
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-    FILE *in = fopen(path, "re");
-    if (!in)
-        return;
-    while (fscanf(in, "%d", &pid) == 1)
-        (void)kill(pid, SIGKILL); /* one that has just ended is as good */
-    fclose(in);
+    pid_t pids[LISTED_MAX];
+    pid_t self = getpid();
+    size_t count = hx_offspring_list(pids, LISTED_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (parent_of(pids[i]) == self)
+            (void)kill(pids[i], SIGKILL); /* one that has just ended is as good */
 }
 
 unsigned hx_offspring_end(struct hx_mono deadline)

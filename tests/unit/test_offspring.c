@@ -3,6 +3,7 @@
  * The demo and the audit kill processes, so they must find exactly those that are meant: the keeper
  * behind a pipe though it has detached itself, and never anything that this process did not start.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -11,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +24,19 @@
 #define LONG_MS 20000
 
 static char own_exe[PATH_MAX];
+
+/* As on a kernel that lists nobody's children. */
+FILE *fopen(const char *path, const char *mode)
+{
+    size_t len = strlen(path);
+    (void)mode; /* what is opened here is only read */
+    if (len >= 9 && strcmp(path + len - 9, "/children") == 0) {
+        errno = ENOENT;
+        return NULL;
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 ? fdopen(fd, "r") : NULL;
+}
 
 struct family {
     pid_t front;

@@ -356,6 +356,32 @@ def interrupted(t):
         t.equal(process.returncode, NOT_SHOWN if sig == signal.SIGTERM else -sig, "exit status")
 
 
+@audit("interrupted_at_its_question_it_leaves_nothing")
+def interrupted_question(t):
+    temporary = t.path("temporary")
+    os.mkdir(temporary)
+    leader, follower = os.openpty()
+    words = [
+        t.surroundings.hapax, "audit", "--tool", "charge", *("--args", EXAMPLE["args"]),
+        *("--count", "echo 0"), *example(t, "--"),
+    ]
+    env = {**t.env, "TMPDIR": temporary}
+    process = subprocess.Popen(
+        words, env=env, stdin=follower, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    os.close(follower)
+    said = b""
+    while b"[y/N]" not in said:
+        part = os.read(process.stderr.fileno(), 4096)
+        t.true(part, f"it asks: {said!r}")
+        said += part
+    process.send_signal(signal.SIGINT)
+    t.equal(process.wait(10), -signal.SIGINT, "exit status")
+    process.stderr.close()
+    os.close(leader)
+    t.equal(os.listdir(temporary), [], "what is left")
+
+
 @audit("every_trial_has_a_server_that_breaks_it")
 def every(t):
     """What the tests above find broken, against the list of the program itself."""
