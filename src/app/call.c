@@ -8,6 +8,7 @@
  * killed nothing: the keeper goes on to the outcome, and --resume finds it. When the wait is over
  * the front ends and the keeper goes on in the same way.
  */
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -58,6 +59,7 @@ struct call {
     struct hx_buf ops_options;
     char principal[32];
     FILE *out;
+    int out_fd;
     int status;
     bool has_let_go;
 };
@@ -275,6 +277,32 @@ static void turn_until_done(struct call *call)
     }
 }
 
+/* ---- the way out ---- */
+
+/* A pipe that others have set not to block is waited for, as one that blocks would be; what does
+ * not fit would be lost, each time it is asked for. */
+static ssize_t write_out(void *cookie, const char *bytes, size_t len)
+{
+    const int fd = *(const int *)cookie;
+    size_t done = 0;
+    while (done < len) {
+        ssize_t put = write(fd, bytes + done, len - done);
+        struct pollfd room = {.fd = fd, .events = POLLOUT};
+        if (put >= 0)
+            done += (size_t)put;
+        else if (errno == EAGAIN)
+            (void)poll(&room, 1, -1); /* interrupted or not, the write tells */
+        else if (errno != EINTR)
+            return 0; /* for this kind of stream that is the error */
+    }
+    return (ssize_t)len;
+}
+
+static int close_out(void *cookie)
+{
+    return close(*(const int *)cookie);
+}
+
 /* ---- made and released ---- */
 
 static bool make_peers(struct call *call, int life_fd)
@@ -299,7 +327,8 @@ static bool make_peers(struct call *call, int life_fd)
         .first_sent = said->first_sent,
         .version = HX_VERSION,
         .wait_ms = options->wait_ms,
-        .asks_unavailable_again = options->is_wait_given,
+        /* A ledger that could not be opened is not opened again by this process. */
+        .asks_unavailable_again = options->is_wait_given && call->home.has_ledger,
         .life_fd = life_fd,
     };
     call->downstream = hx_call_front_new(call->loop, &call->downstream_inbox, &front);
@@ -416,7 +445,9 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     call->hold.fd = -1;
-    call->out = fdopen(fds->out_fd, "w");
+    call->out_fd = fds->out_fd;
+    call->out = fopencookie(&call->out_fd, "w",
+                            (cookie_io_functions_t){.write = write_out, .close = close_out});
     hx_clock_os_init(&call->clock);
     hx_list_init(&call->upstream_inbox);
     hx_list_init(&call->downstream_inbox);

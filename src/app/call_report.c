@@ -251,6 +251,14 @@ static bool report_json(const struct hx_call_told *told, const struct choices *c
 
 /* ---- words ---- */
 
+enum { BLOCKS_MAX = 64 * 1024 };
+
+static bool is_beyond(const struct hx_json_tape *tape)
+{
+    uint32_t content = hx_json_member_of(tape, 0, HX_SPAN_LIT("content"), HX_JSON_ARRAY);
+    return content != HX_JSON_NONE && hx_json_at(tape, content)->count > BLOCKS_MAX;
+}
+
 /* The text blocks of a result; what is no text is named. */
 static bool print_content(const struct hx_json_tape *tape, struct hx_arena *arena, FILE *out,
                           FILE *words)
@@ -262,7 +270,10 @@ static bool print_content(const struct hx_json_tape *tape, struct hx_arena *aren
         struct hx_span text;
         uint32_t at = hx_json_member_of(tape, block, HX_SPAN_LIT("text"), HX_JSON_STRING);
         uint32_t type = hx_json_member(tape, block, HX_SPAN_LIT("type"));
-        if (at != HX_JSON_NONE && hx_json_string(tape, at, arena, &text) == 0) {
+        int rc = at == HX_JSON_NONE ? 1 : hx_json_string(tape, at, arena, &text);
+        if (rc < 0)
+            return false; /* it is text, and there is no memory for it */
+        if (rc == 0) {
             had_text = true;
             fwrite(text.ptr, 1, text.len, out);
             if (text.len == 0 || text.ptr[text.len - 1] != '\n')
@@ -281,6 +292,8 @@ static bool print_content(const struct hx_json_tape *tape, struct hx_arena *aren
     return fflush(out) == 0;
 }
 
+/* Nothing of it is printed that cannot be read; then the call stays open, or its answer would be
+ * lost without a word. */
 static bool print_result(const struct hx_call_answer *answer, FILE *out, FILE *words)
 {
     struct hx_json_limits limits = HX_JSON_LIMITS_DEFAULT;
@@ -288,10 +301,13 @@ static bool print_result(const struct hx_call_answer *answer, FILE *out, FILE *w
     struct hx_arena arena;
     hx_json_tape_init(&tape);
     hx_arena_init(&arena, (size_t)1 << 30);
-    limits.record_depth_max = 4;
-    bool is_good = true;
-    if (hx_json_read(&tape, answer->result, &limits) == 0)
+    limits.record_depth_max = 4; /* the members of a block */
+    limits.elements_max = BLOCKS_MAX;
+    bool is_good = hx_json_read(&tape, answer->result, &limits) == 0 && !is_beyond(&tape);
+    if (is_good)
         is_good = print_content(&tape, &arena, out, words);
+    else
+        fputs("hapax call: the result cannot be read here; --json prints it as it is.\n", words);
     hx_json_tape_fini(&tape);
     hx_arena_fini(&arena);
     return is_good;

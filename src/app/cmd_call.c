@@ -7,9 +7,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -233,11 +235,16 @@ static int take_up_apart(const struct hx_call_options *options, const struct hx_
 {
     int status = 0;
     (void)fflush(NULL);
+    pid_t self = getpid();
     pid_t pid = fork();
     if (pid < 0)
         return fail(HX_CALL_EXIT_STILL_RUNNING, strerror(errno));
-    if (pid == 0)
-        exit(take_up(options, intent, ledger));
+    if (pid == 0) {
+        /* It is the front of its call: whoever kills us by our pid has killed it too, and nobody
+         * holds his pipes any more. The keeper goes on. */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        exit(getppid() == self ? take_up(options, intent, ledger) : HX_CALL_EXIT_STILL_RUNNING);
+    }
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : HX_CALL_EXIT_KEEPER_LOST;

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "app/call_report.h"
+#include "base/alloc.h"
 
 static const struct {
     const char *says;
@@ -144,11 +145,65 @@ static void commands_are_safe_to_paste(void **state)
     }
 }
 
+/* Prints `result`. Whether that was done, and the first bytes of it. */
+static bool report(struct hx_buf *result, bool is_refused, char ret_text[64])
+{
+    char *text = NULL, *said = NULL;
+    size_t len = 0, said_len = 0;
+    FILE *out = open_memstream(&text, &len), *words = open_memstream(&said, &said_len);
+    assert_true(hx_buf_ok(result));
+    assert_non_null(out);
+    assert_non_null(words);
+    const struct hx_call_answer answer = {
+        .kind = HX_CALL_RESULT, .has_row = true, .result = hx_buf_span(result)};
+    const struct hx_call_told told = {.answer = &answer, .ops_options = ""};
+    if (is_refused)
+        hx_alloc_fail_large_at(1);
+    bool was_shown = hx_call_report(&told, out, words);
+    hx_alloc_fail_at(0);
+    (void)fclose(out);
+    (void)fclose(words);
+    snprintf(ret_text, 64, "%s", text);
+    assert_true(was_shown || said_len > 0); /* never without a word */
+    free(text);
+    free(said);
+    hx_buf_fini(result);
+    return was_shown;
+}
+
+static void put_result(struct hx_buf *result, size_t blocks, size_t numbers)
+{
+    hx_buf_init(result, 256 << 20);
+    (void)hx_buf_append_cstr(result, "{\"content\":[{\"type\":\"text\",\"text\":\"receipt\"}");
+    for (size_t i = 1; i < blocks; i++)
+        (void)hx_buf_append_cstr(result, ",{\"type\":\"text\",\"text\":\"\"}");
+    (void)hx_buf_append_cstr(result, "],\"structuredContent\":{\"rows\":[0");
+    for (size_t i = 1; i < numbers; i++)
+        (void)hx_buf_append_cstr(result, ",1");
+    (void)hx_buf_append_cstr(result, "]}}");
+}
+
+/* What is shown is forgotten, so what could not be read was not shown. */
+static void a_result_is_shown_or_kept(void **state)
+{
+    struct hx_buf result;
+    char text[64];
+    (void)state;
+    put_result(&result, 1, 5 * 1000 * 1000);
+    assert_true(report(&result, false, text));
+    assert_string_equal(text, "receipt\n");
+    put_result(&result, 70 * 1000, 1);
+    assert_false(report(&result, false, text));
+    put_result(&result, 1000, 60 * 1000);
+    assert_false(report(&result, true, text));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_answer_has_its_status),
         cmocka_unit_test(every_code_is_judged),
+        cmocka_unit_test(a_result_is_shown_or_kept),
         cmocka_unit_test(commands_are_safe_to_paste),
     };
     return cmocka_run_group_tests_name("call_report", tests, NULL, NULL);

@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 
@@ -348,6 +349,58 @@ def ways_of(t, told):
         commands[choice] + " --json" * (choice == "query"), shell=True, capture_output=True, timeout=60,
         env={**t.env, "PATH": path}, check=False,
     )
+
+
+@call("a_large_answer_to_a_pipe_that_does_not_block")
+def does_not_block(t):
+    """Whoever shares the pipe has decided that; the answer is whole all the same."""
+    caller = Caller(t)
+    text = "x" * 1000000
+    script = {"tools": {"charge": {"runs": [[{"result": json.dumps({"content": [{"type": "text", "text": text}]})}]]}}}
+    ours, its = os.pipe()
+    os.set_blocking(its, False)
+    argv = caller.argv("--key", "k1", "charge", "--", *stub(t, script))
+    process = subprocess.Popen(argv, env=t.env, stdin=subprocess.DEVNULL, stdout=its, stderr=subprocess.PIPE)
+    os.close(its)
+    full = select.poll()
+    full.register(ours, select.POLLIN)
+    t.true(full.poll(30000), "its first bytes")
+    with os.fdopen(ours, "rb") as file:
+        got = file.read()
+    _, err = process.communicate(timeout=30)
+    t.equal(process.returncode, DONE, f"exit status: {err}")
+    t.equal(len(got), len(text) + 1, "bytes")
+
+
+@call("a_ledger_that_cannot_be_opened_is_not_waited_for")
+def no_ledger(t):
+    caller = Caller(t)
+    os.makedirs(t.ledger)
+    with open(os.path.join(t.ledger, "ledger.db"), "w", encoding="utf-8") as file:
+        file.write("no ledger" * 200)
+    words = ("--wait", "none", "--key", "k1", "charge", "--", *stub(t, QUICK))
+    process = caller.start(*words)
+    _, err = process.communicate(timeout=20)
+    t.equal(process.returncode, NO_LEDGER, f"exit status: {err}")
+    t.equal(caller.open(), 0, "open calls")
+
+
+@call("resume_all_killed_leaves_nobody")
+def all_killed(t):
+    """Whoever kills it by its pid gets the end of its output at once; the call goes on."""
+    caller = Caller(t)
+    words = ("--orphan-timeout", "20s", "--key", "k1", "charge", "--", *stub(t, RELEASED))
+    process = caller.start(*words)
+    t.wait_effects(1)
+    process.kill()
+    process.communicate(timeout=20)
+    resumed = caller.start("--resume", "--all")
+    t.wait_repeats(1)
+    resumed.kill()
+    resumed.communicate(timeout=5)
+    t.touch("release")
+    t.equal(caller.run("--resume", "k1")[0], DONE, "the real result")
+    t.equal(len(t.effects()), 1, "effects")
 
 
 @call("one_key_at_two_tools")
