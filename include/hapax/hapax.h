@@ -75,7 +75,8 @@ struct hapax_error {
 
 struct hapax_options {
     size_t size;          /* of this struct: hapax_options_init sets it */
-    const char *path;     /* the ledger's file; made with its directory if it is not there */
+    const char *path;     /* the ledger's file; made with its directory if it is not there. Refused
+                           * under a second name: a hard link, a mount of the file alone */
     const char *server;   /* names your server in the ledger; must not change with its version */
     const char *tenant;   /* default "local" */
     int64_t lock_wait_ms; /* how long a write waits for other processes; default 2,000 */

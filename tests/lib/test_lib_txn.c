@@ -57,6 +57,28 @@ static void both_are_committed_together(void **state)
     shop_close(&shop);
 }
 
+/* Its commits would go into a log that nobody else reads. */
+static void a_connection_by_another_name_is_refused(void **state)
+{
+    struct bench *bench = *state;
+    struct hapax_conn *conn = NULL;
+    char other[128], soft[128];
+    snprintf(other, sizeof(other), "%s/other.db", bench->directory);
+    snprintf(soft, sizeof(soft), "%s/soft.db", bench->directory);
+    assert_int_equal(link(bench->path, other), 0);
+    sqlite3 *db = db_open(other);
+    assert_int_equal(hapax_attach(bench->hapax, db, sqlite3_sourceid(), 0, &conn, &bench->error),
+                     HAPAX_E_LEDGER);
+    assert_non_null(strstr(bench->error.text, "another name"));
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(symlink(bench->path, soft), 0);
+    db = db_open(soft);
+    assert_ok(bench, hapax_attach(bench->hapax, db, sqlite3_sourceid(), 0, &conn, &bench->error));
+    hapax_detach(conn);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
 static void neither_is_there_after_a_rollback(void **state)
 {
     struct bench *bench = *state;
@@ -432,6 +454,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
         TEST(both_are_committed_together),
+        TEST(a_connection_by_another_name_is_refused),
         TEST(neither_is_there_after_a_rollback),
         TEST(an_outcome_may_be_tried_again_after_a_rollback),
         TEST(a_large_outcome_goes_with_the_rollback),

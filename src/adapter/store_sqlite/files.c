@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -28,10 +29,26 @@ static char *directory_of(const char *path)
     return hx_span_strdup(hx_span(path, len));
 }
 
-void hx_paths_init(struct hx_paths *paths, const char *ledger)
+static bool is_link(const char *path)
 {
-    paths->ledger = hx_strdup(ledger);
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+}
+
+char *hx_path_true_name(const char *path)
+{
+    char *found = is_link(path) ? realpath(path, NULL) : NULL;
+    char *name = hx_strdup(found != NULL ? found : path);
+    free(found); /* style-ok: realpath's own */
+    return name;
+}
+
+void hx_paths_init(struct hx_paths *paths, const char *given)
+{
+    char *ledger = hx_path_true_name(given);
+    paths->ledger = ledger;
     paths->directory = directory_of(ledger);
+    paths->link_directory = is_link(given) ? directory_of(given) : NULL;
     paths->lock = with_suffix(ledger, "-lock");
     paths->counter = with_suffix(ledger, "-counter");
     paths->owners = with_suffix(ledger, "-owners");
@@ -43,6 +60,7 @@ void hx_paths_fini(struct hx_paths *paths)
 {
     hx_free(paths->ledger);
     hx_free(paths->directory);
+    hx_free(paths->link_directory);
     hx_free(paths->lock);
     hx_free(paths->counter);
     hx_free(paths->owners);
@@ -146,6 +164,40 @@ int hx_file_ensure_private(const char *path)
     if ((info.st_mode & 077) != 0 && chmod(path, 0600) < 0)
         return HX_RAISE_ERRNO("%s can be read by others (mode %03o) and is not ours to change",
                               path, info.st_mode & 0777U);
+    return 0;
+}
+
+#ifndef STATX_ATTR_MOUNT_ROOT
+#define STATX_ATTR_MOUNT_ROOT 0x2000
+#endif
+
+int hx_file_check_name(const char *path)
+{
+    struct stat info;
+    struct statx more;
+    if (lstat(path, &info) < 0)
+        return errno == ENOENT ? 0 : HX_RAISE_ERRNO("The ledger %s cannot be examined", path);
+    if (S_ISLNK(info.st_mode))
+        return HX_RAISE(HX_E_STORE,
+                        "The ledger %s is a symbolic link that leads to no file: name the file "
+                        "itself.",
+                        path);
+    if (!S_ISREG(info.st_mode))
+        return 0;
+    if (info.st_nlink > 1)
+        return HX_RAISE(HX_E_STORE,
+                        "The ledger %s has %lu names (hard links). Its log and its lock go with "
+                        "one of them, so under another one calls would run twice: remove all "
+                        "names but the one with the -wal file, or copy the file instead.",
+                        path, (unsigned long)info.st_nlink);
+    /* A kernel that cannot say it leaves the bit out of the mask, and out of the attributes. */
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &more) == 0 &&
+        (more.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0)
+        return HX_RAISE(HX_E_STORE,
+                        "The ledger %s is mounted here as a single file, without the log and the "
+                        "lock that stand beside it, so calls would run twice: mount the directory "
+                        "that it is in.",
+                        path);
     return 0;
 }
 

@@ -9,6 +9,9 @@
  *   LEDGER-spool/    outcomes that could not be committed, one file per process
  *   LEDGER-blobs/    outcomes too large for a row
  *
+ * All are named after the ledger, so it must have one name: under a second one it would have
+ * another log, another lock and none of the living owners.
+ *
  * No file of ours is the database: SQLite's locks on it are lost when any descriptor of it is
  * closed.
  */
@@ -23,8 +26,9 @@
 #include "base/span.h"
 
 struct hx_paths {
-    char *ledger;
+    char *ledger; /* a symbolic link is followed, once, when this is made */
     char *directory;
+    char *link_directory; /* where that link is, or NULL */
     char *lock;
     char *counter;
     char *owners;
@@ -34,6 +38,9 @@ struct hx_paths {
 
 void hx_paths_init(struct hx_paths *paths, const char *ledger);
 void hx_paths_fini(struct hx_paths *paths);
+/* What a symbolic link to a ledger leads to, or a copy of `path`; to be freed. A link that leads
+ * nowhere stays, for hx_file_check_name to refuse. */
+char *hx_path_true_name(const char *path);
 /* Returns "DIRECTORY/NAME", to be freed. */
 char *hx_path_join(const char *directory, const char *name);
 char *hx_path_of_id(const char *directory, const struct hx_id *id);
@@ -46,6 +53,10 @@ int hx_directory_sync(const char *path);
 int hx_filesystem_check(const char *directory, bool allow_any);
 /* Makes an empty 0600 file if there is none; tightens the mode of one that others could read. */
 int hx_file_ensure_private(const char *path);
+
+/* Refuses a ledger that may be known to others by another name: a hard link, or a mount of the file
+ * itself (Linux 5.8 tells). 0 also when there is none yet. */
+int hx_file_check_name(const char *path);
 
 int hx_write_all(int fd, const void *bytes, size_t len, int64_t offset);
 /* 0, or 1 when the file ends before `len` bytes. */

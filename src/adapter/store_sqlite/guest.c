@@ -66,6 +66,23 @@ static int allow_writes(struct hx_guest *guest, bool is_allowed)
     return run_sql(guest, is_allowed ? "PRAGMA query_only = 0" : "PRAGMA query_only = 1");
 }
 
+/* Whether `name` is the ledger's own, so that the same log goes with it: another name of the file
+ * (a hard link) has its own. The directory may have several. */
+static bool is_ledgers_name(const struct hx_ledger *ledger, const char *name)
+{
+    struct hx_paths his;
+    struct stat a, b;
+    hx_paths_init(&his, name);
+    const char *ours = strrchr(ledger->paths.ledger, '/');
+    const char *last = strrchr(his.ledger, '/');
+    bool is_same = strcmp(ours != NULL ? ours + 1 : ledger->paths.ledger,
+                          last != NULL ? last + 1 : his.ledger) == 0 &&
+                   stat(ledger->paths.directory, &a) == 0 && stat(his.directory, &b) == 0 &&
+                   a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+    hx_paths_fini(&his);
+    return is_same;
+}
+
 /* Is it the ledger's own file, by the same copy of SQLite, and can it be written? */
 static int examine(struct hx_guest *guest, const char *sqlite_source)
 {
@@ -86,6 +103,11 @@ static int examine(struct hx_guest *guest, const char *sqlite_source)
         own.st_dev != his.st_dev)
         return HX_RAISE(HX_E_STORE, "The connection is not one to the ledger's own file %s.",
                         ledger->paths.ledger);
+    if (!is_ledgers_name(ledger, name))
+        return HX_RAISE(HX_E_STORE,
+                        "The connection opened the ledger by another name (%s), which has a log of "
+                        "its own: open %s.",
+                        name, ledger->paths.ledger);
     if (sqlite3_db_readonly(ledger->db, "main") != 0)
         return hx_ledger_raise(ledger, SQLITE_READONLY);
     if (sqlite3_get_autocommit(ledger->db) == 0)

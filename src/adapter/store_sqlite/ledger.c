@@ -87,9 +87,10 @@ static int begin_locked(struct hx_ledger *ledger, enum hx_ledger_txn kind)
     return HX_TRACE(rc);
 }
 
+/* The name itself: behind a link that was put in its place it would have another log. */
 static bool is_still_there(const struct hx_ledger *ledger, struct stat *ret_info)
 {
-    return stat(ledger->paths.ledger, ret_info) == 0 && ret_info->st_ino == ledger->file.st_ino &&
+    return lstat(ledger->paths.ledger, ret_info) == 0 && ret_info->st_ino == ledger->file.st_ino &&
            ret_info->st_dev == ledger->file.st_dev;
 }
 

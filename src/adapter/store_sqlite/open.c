@@ -36,7 +36,9 @@ static int make_places(struct hx_ledger *ledger, bool is_inspection)
 {
     const struct hx_paths *paths = &ledger->paths;
     struct stat info;
-    int rc;
+    int rc = hx_file_check_name(paths->ledger); /* before anything is made beside it */
+    if (rc < 0)
+        return HX_TRACE(rc);
     if (is_inspection) {
         if (stat(paths->ledger, &info) < 0)
             return HX_RAISE_ERRNO("There is no ledger at %s", paths->ledger);
@@ -47,6 +49,9 @@ static int make_places(struct hx_ledger *ledger, bool is_inspection)
     /* Where a tool server keeps its own file is its business; and who only looks may. */
     if (rc == 0 && !is_inspection && !ledger->options->is_guest_of_process)
         rc = hx_directory_check_private(paths->directory);
+    if (rc == 0 && !is_inspection && !ledger->options->is_guest_of_process &&
+        paths->link_directory != NULL)
+        rc = hx_directory_check_private(paths->link_directory);
     if (rc == 0)
         rc = hx_directory_make(paths->owners);
     if (rc == 0)
