@@ -79,6 +79,7 @@ void hx_client_cancel(struct hx_session *session, const struct hx_rpc_msg *msg)
             hx_delivery_take_back(gateway, note);
         (void)hx_batch_withdraw(session, &cancelled.request_id);
         hx_stream_cancelled(session, &cancelled.request_id);
+        hx_stream_give_up(session, cancelled.request_id.raw);
         return;
     }
     if (request->kind == HX_REQUEST_INITIALIZE)
@@ -91,6 +92,7 @@ void hx_client_cancel(struct hx_session *session, const struct hx_rpc_msg *msg)
     }
     if (request->batch == NULL)
         hx_exchange_settle(session, request->exchange);
+    hx_stream_give_up(session, request->raw_id);
     if (request->call != NULL) {
         cancel_call(session, msg, request, is_timeout_reason(&cancelled.reason));
         return;

@@ -177,6 +177,30 @@ void hx_stream_cancelled(struct hx_session *session, const struct hx_rpc_id *id)
     hx_buf_fini(&key);
 }
 
+/* It would come back for the answer under an id that it took back: to be answered there is nothing
+ * that it reads, and would count as delivered. */
+void hx_stream_give_up(struct hx_session *session, struct hx_span raw_id)
+{
+    if (!session->is_kept)
+        return;
+    struct hx_store_request *end = hx_store_make(session->gateway, HX_STORE_STREAM_END);
+    end->stream.session = session->options.key;
+    end->stream.request_id = hx_arena_dup(&end->arena, raw_id);
+    hx_store_submit_kept(session, 0, end);
+}
+
+/* Until the ledger takes it, no stream of the session is taken up; its repeats find the outcome. */
+static void given_up(struct hx_session *session, const struct hx_store_request *done)
+{
+    if (done->result != HX_STORE_NOT_DONE)
+        return;
+    session->has_stream_given_up = true;
+    struct hx_store_request *again = hx_store_make(session->gateway, HX_STORE_STREAM_END);
+    again->stream.session = done->stream.session;
+    again->stream.request_id = hx_arena_dup(&again->arena, done->stream.request_id);
+    hx_store_submit_quiet(session->gateway, again);
+}
+
 static bool was_cancelled(const struct hx_session *session, const struct hx_request *request)
 {
     const struct hx_span early = hx_buf_span(&session->early);
@@ -270,7 +294,8 @@ static void operation_found(struct hx_session *session, uint64_t exchange,
 void hx_kept_done(struct hx_session *session, uint64_t exchange, struct hx_store_request *done)
 {
     struct hx_downstream *client = session->options.downstream;
-    bool is_in_vain = session->is_gone && done->kind != HX_STORE_SESSION_PUT;
+    bool is_in_vain =
+        session->is_gone && done->kind != HX_STORE_SESSION_PUT && done->kind != HX_STORE_STREAM_END;
     if (is_in_vain) {
         /* Its client has left; nothing is begun for it any more. */
     } else if (done->kind == HX_STORE_SESSION_PUT) {
@@ -278,8 +303,10 @@ void hx_kept_done(struct hx_session *session, uint64_t exchange, struct hx_store
     } else if (done->kind == HX_STORE_STREAM_PUT) {
         if (done->result == HX_STORE_DONE)
             client->ops->stream_kept(client, exchange);
+    } else if (done->kind == HX_STORE_STREAM_END) {
+        given_up(session, done);
     } else if (done->kind == HX_STORE_STREAM_GET) {
-        if (done->result == HX_STORE_DONE)
+        if (done->result == HX_STORE_DONE && !session->has_stream_given_up)
             await_operation(session, exchange, &done->stream);
         else
             no_stream(session, exchange);

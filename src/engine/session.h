@@ -163,14 +163,15 @@ struct hx_session {
     struct hx_map batch_answers; /* by the request's id: answered, and not sent yet */
     struct hx_map answered;      /* struct hx_delivery_note, by the request's id */
     bool is_input_over;
-    bool is_gone;           /* it cannot be answered any more */
-    bool is_ending;         /* by its client; the ledger has not said yet that it knows */
-    bool is_ended;          /* the same, and its id will never open anything again */
-    bool is_kept;           /* it stands in the ledger */
-    uint32_t resumes_open;  /* streams that the ledger is being asked for */
-    struct hx_buf early;    /* cancels that came meanwhile: keys of request ids, each behind its
+    bool is_gone;             /* it cannot be answered any more */
+    bool is_ending;           /* by its client; the ledger has not said yet that it knows */
+    bool is_ended;            /* the same, and its id will never open anything again */
+    bool is_kept;             /* it stands in the ledger */
+    uint32_t resumes_open;    /* streams that the ledger is being asked for */
+    bool has_stream_given_up; /* by a cancel, and the ledger refused to take it */
+    struct hx_buf early;      /* cancels that came meanwhile: keys of request ids, each behind its
                                length */
-    struct hx_wall touched; /* what the ledger knows of its last use */
+    struct hx_wall touched;   /* what the ledger knows of its last use */
     const struct hx_mcp_facts *era;
     struct hx_mcp_initialize client; /* texts in client_arena */
     struct hx_arena client_arena;
@@ -234,6 +235,9 @@ bool hx_session_may_have(const struct hx_session *session, const struct hx_recor
 void hx_stream_resume(struct hx_session *session, uint64_t exchange, struct hx_span name);
 /* A cancel of a request that is not there: it may be that of a stream which is being asked for. */
 void hx_stream_cancelled(struct hx_session *session, const struct hx_rpc_id *id);
+/* The request of this id was cancelled: it is answered on no stream any more, here and in later
+ * processes. */
+void hx_stream_give_up(struct hx_session *session, struct hx_span raw_id);
 /* `found` of hx_gateway_find_session comes here too. Takes the request. */
 void hx_kept_done(struct hx_session *session, uint64_t exchange, struct hx_store_request *done);
 

@@ -233,8 +233,9 @@ void hx_store_end(struct hx_gateway *gateway)
 static void quiet_done(struct hx_gateway *gateway, struct hx_store_request *done)
 {
     enum { KEPT_MAX = 4096 };
-    bool is_worth_it = done->kind == HX_STORE_TOUCH && done->result == HX_STORE_NOT_DONE;
-    if (!is_worth_it || gateway->quiet_failed_count >= KEPT_MAX || gateway->is_stopping) {
+    bool is_worth_it = done->kind == HX_STORE_TOUCH || done->kind == HX_STORE_STREAM_END;
+    if (!is_worth_it || done->result != HX_STORE_NOT_DONE ||
+        gateway->quiet_failed_count >= KEPT_MAX || gateway->is_stopping) {
         hx_store_drop(done);
         return;
     }

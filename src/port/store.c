@@ -30,14 +30,15 @@ bool hx_store_kind_writes(enum hx_store_kind kind)
     return kind == HX_STORE_INSERT || kind == HX_STORE_UPDATE || kind == HX_STORE_MARK ||
            kind == HX_STORE_TOUCH || kind == HX_STORE_NOTE || kind == HX_STORE_SESSION_PUT ||
            kind == HX_STORE_SESSION_TOUCH || kind == HX_STORE_SESSION_END ||
-           kind == HX_STORE_STREAM_PUT || kind == HX_STORE_RESUME_PUT ||
-           kind == HX_STORE_OUTBOX_CLAIM || kind == HX_STORE_OUTBOX_MARK;
+           kind == HX_STORE_STREAM_PUT || kind == HX_STORE_STREAM_END ||
+           kind == HX_STORE_RESUME_PUT || kind == HX_STORE_OUTBOX_CLAIM ||
+           kind == HX_STORE_OUTBOX_MARK;
 }
 
 bool hx_store_kind_is_synced(enum hx_store_kind kind)
 {
     return kind == HX_STORE_INSERT || kind == HX_STORE_UPDATE || kind == HX_STORE_SESSION_PUT ||
-           kind == HX_STORE_SESSION_END;
+           kind == HX_STORE_SESSION_END || kind == HX_STORE_STREAM_END;
 }
 
 /* A key that was forgotten in a crash would run once more under its own name. And where "sent" is
@@ -73,6 +74,8 @@ const char *hx_store_request_flaw(const struct hx_store_request *request)
             return "The request's id is longer than 1 KiB: its stream cannot be resumed; the "
                    "client must use a shorter one.";
     }
+    if (request->kind == HX_STORE_STREAM_END && request->stream.request_id.len == 0)
+        return "The request has no id.";
     if (request->kind == HX_STORE_RESUME_PUT && hx_span_is_absent(request->resume.text))
         return "The resume point has no text.";
     if (request->kind == HX_STORE_RESUME_PUT && request->resume.text.len > HX_STORE_RESUME_MAX)

@@ -95,6 +95,9 @@ enum hx_store_kind {
      * the operation has no row. Not synced. May be submitted behind the INSERT of its operation and
      * committed with it; when that is not DONE, neither is this. */
     HX_STORE_STREAM_PUT,
+    /* Forgets the streams of `stream.session` on which the request `.request_id` was to be
+     * answered; STALE = there is none. Synced: what a client took back is never given to it. */
+    HX_STORE_STREAM_END,
     /* Reads the stream of `stream.session` and `.name` into `stream`; STALE = none, or its session
      * ended, or the operation's outcome went by age. */
     HX_STORE_STREAM_GET,

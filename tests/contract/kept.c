@@ -73,6 +73,15 @@ struct hx_store_request *kept_put_stream(struct hx_store *store,
     return world_run(store, request);
 }
 
+struct hx_store_request *kept_end_streams(struct hx_store *store, const struct hx_digest *session,
+                                          struct hx_span request_id)
+{
+    struct hx_store_request *request = hx_store_request_new(HX_STORE_STREAM_END, NULL);
+    request->stream.session = *session;
+    request->stream.request_id = request_id;
+    return world_run(store, request);
+}
+
 struct hx_store_request *kept_get_stream(struct hx_store *store, const struct hx_digest *session,
                                          struct hx_span name)
 {

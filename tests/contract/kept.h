@@ -21,6 +21,8 @@ struct hx_store_request *kept_touch(struct hx_store *store, const struct hx_dige
 struct hx_store_request *kept_end(struct hx_store *store, const struct hx_digest *key);
 struct hx_store_request *kept_put_stream(struct hx_store *store,
                                          const struct hx_store_stream *stream);
+struct hx_store_request *kept_end_streams(struct hx_store *store, const struct hx_digest *session,
+                                          struct hx_span request_id);
 struct hx_store_request *kept_get_stream(struct hx_store *store, const struct hx_digest *session,
                                          struct hx_span name);
 struct hx_store_request *kept_put_resume(struct hx_store *store,

@@ -160,6 +160,37 @@ static void a_stream_leads_to_its_operation(void **state)
     assert_stream_is(other, &streams[0]);
 }
 
+/* A client takes a request back: its streams go, also that of a repeat of it, for every process and
+ * after a restart; those of other requests and sessions stay. */
+static void a_request_that_was_taken_back_has_no_stream(void **state)
+{
+    struct world *world = *state;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_store *other = world_open(world, 1);
+    struct hx_store_session session = kept_session(world, 1), neighbour = kept_session(world, 2);
+    struct hx_record record = world_record(world, 0, 1);
+    assert_kept(kept_put_session(store, &session), HX_STORE_DONE);
+    assert_kept(kept_put_session(store, &neighbour), HX_STORE_DONE);
+    assert_kept(world_insert(store, &record), HX_STORE_DONE);
+    struct hx_store_stream streams[] = {
+        kept_stream(&session, &record, "a"), kept_stream(&session, &record, "b"),
+        kept_stream(&session, &record, "c"), kept_stream(&neighbour, &record, "a")};
+    streams[0].request_id = streams[1].request_id = streams[3].request_id = HX_SPAN_LIT("5");
+    streams[2].request_id = HX_SPAN_LIT("\"5\"");
+    for (unsigned i = 0; i < 4; i++)
+        assert_kept(kept_put_stream(store, &streams[i]), HX_STORE_DONE);
+    assert_kept(kept_end_streams(other, &session.key, HX_SPAN_LIT("5")), HX_STORE_DONE);
+    assert_kept(kept_end_streams(store, &session.key, HX_SPAN_LIT("5")), HX_STORE_STALE);
+    assert_kept(kept_end_streams(store, &session.key, HX_SPAN_NONE), HX_STORE_NOT_DONE);
+    world_kill(world, 0);
+    store = world_open(world, 0);
+    for (unsigned i = 0; i < 2; i++)
+        assert_kept(kept_get_stream(store, &session.key, streams[i].name), HX_STORE_STALE);
+    assert_stream_is(store, &streams[2]);
+    assert_stream_is(store, &streams[3]);
+    assert_kept(kept_get_session(store, &session.key), HX_STORE_DONE);
+}
+
 /* A claim and its stream in one flush: both are there, or neither. */
 static void a_stream_rides_with_its_claim(void **state)
 {
@@ -390,6 +421,7 @@ int main(void)
         BOTH(a_touch_only_raises),
         BOTH(an_ended_session_is_gone_with_its_streams),
         BOTH(a_stream_leads_to_its_operation),
+        BOTH(a_request_that_was_taken_back_has_no_stream),
         BOTH(a_stream_rides_with_its_claim),
         BOTH(a_resume_point_is_of_the_attempt_in_hand),
         BOTH(what_cannot_be_kept_is_not_done_with_a_sentence),

@@ -258,7 +258,8 @@ static void what_must_be_synced_is(void **state)
     } cases[] = {
         {HX_STORE_SESSION_PUT, 1}, {HX_STORE_SESSION_PUT, 1},   {HX_STORE_SESSION_GET, 0},
         {HX_STORE_STREAM_PUT, 0},  {HX_STORE_SESSION_TOUCH, 0}, {HX_STORE_STREAM_GET, 0},
-        {HX_STORE_RESUME_PUT, 0},  {HX_STORE_RESUME_GET, 0},    {HX_STORE_SESSION_END, 1},
+        {HX_STORE_STREAM_END, 1},  {HX_STORE_RESUME_PUT, 0},    {HX_STORE_RESUME_GET, 0},
+        {HX_STORE_SESSION_END, 1},
     };
     struct world *world = world_new(WORLD_SQLITE);
     struct hx_store *store = world_open(world, 0);

@@ -269,11 +269,12 @@ static void scan(struct pair *pair, int process)
 static void kept(struct pair *pair, int process)
 {
     static const enum hx_store_kind kinds[] = {
-        HX_STORE_SESSION_PUT, HX_STORE_SESSION_GET, HX_STORE_SESSION_TOUCH, HX_STORE_SESSION_END,
-        HX_STORE_STREAM_PUT,  HX_STORE_STREAM_GET,  HX_STORE_RESUME_PUT,    HX_STORE_RESUME_GET};
+        HX_STORE_SESSION_PUT, HX_STORE_SESSION_GET, HX_STORE_SESSION_TOUCH,
+        HX_STORE_SESSION_END, HX_STORE_STREAM_PUT,  HX_STORE_STREAM_GET,
+        HX_STORE_RESUME_PUT,  HX_STORE_RESUME_GET,  HX_STORE_STREAM_END};
     static const size_t sizes[] = {0, 2, 64, 65, 1024, 1025, 8192, 8193, HX_STORE_INITIALIZE_MAX};
     const struct hx_record *record = &pair->records[any(pair, pair->count)];
-    struct hx_store_request *request = hx_store_request_new(kinds[any(pair, 8)], NULL);
+    struct hx_store_request *request = hx_store_request_new(kinds[any(pair, 9)], NULL);
     struct hx_store_session session = kept_session(pair->memory, (unsigned)any(pair, 4));
     struct hx_span bytes = hx_span(pair->bytes, sizes[any(pair, 9)]);
     session.principal = any(pair, 9) == 0 ? HX_SPAN_LIT("mallory") : session.principal;

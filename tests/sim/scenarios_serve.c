@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -437,6 +438,50 @@ static void a_cancel_overtakes_the_search_for_a_stream(void **state)
     end(sim);
 }
 
+/* Its client comes back to the stream of a call that it has cancelled, as clients do that read
+ * streams and time calls in different places: at once, in the next process, or when the ledger did
+ * not take it that the stream is given up. */
+static void come_back_after_a_cancel(bool is_next_process, bool is_ledger_full)
+{
+    struct sim *sim = begin_serve(SIM_SHARE_NOTHING, false);
+    tool.answer_ms = 3000;
+    uint32_t number = want(sim, 1, SIM_PAY, "");
+    sim_run_for(sim, 1000); /* long enough to be named in the ledger */
+    sim_intent_get(sim, number)->retries_left = 0;
+    struct sim_exchange *exchange = sim_exchange_find(sim, sim_call_get(sim, 1)->exchange);
+    assert_true(exchange->is_told);
+    char name[sizeof(exchange->name)];
+    snprintf(name, sizeof(name), "%s", exchange->name);
+    hx_memory_ledger_break(sim->ledger, is_ledger_full, false);
+    sim_host_cancel(sim, sim_call_get(sim, 1));
+    sim_run_for(sim, 100);
+    hx_memory_ledger_break(sim->ledger, false, false);
+    if (is_next_process) {
+        sim_run_for(sim, 1400);
+        kill_and_restart(sim);
+    }
+    exchange = sim_web_resume(sim, &sim->hosts[1], hx_span_cstr(name));
+    assert_non_null(exchange);
+    exchange->call = 1;
+    sim_run_for(sim, 20 * 1000);
+    assert_int_equal(answers(sim, 1), 0);
+    assert_int_equal(sim->marks[SIM_NO_STREAM], 1);
+    want_again(sim, number);
+    sim_run_for(sim, 3000);
+    assert_int_equal(answers(sim, 2), 1);
+    assert_int_equal(effects(sim), 1);
+    end(sim);
+}
+
+static void a_cancelled_call_is_not_answered_on_its_stream(void **state)
+{
+    (void)state;
+    come_back_after_a_cancel(false, false);
+    come_back_after_a_cancel(true, false);
+    come_back_after_a_cancel(false, true);
+    come_back_after_a_cancel(true, true);
+}
+
 /* Seeds 132, 667 and others: whoever could say what became of an answer is gone with its session.
  */
 static void an_answer_of_a_session_that_is_over_gets_a_fate(void **state)
@@ -696,6 +741,7 @@ int main(void)
         cmocka_unit_test(a_spooled_outcome_is_told_by_another_process_too),
         cmocka_unit_test(who_follows_to_a_successor_waits_for_it),
         cmocka_unit_test(a_cancel_overtakes_the_search_for_a_stream),
+        cmocka_unit_test(a_cancelled_call_is_not_answered_on_its_stream),
         cmocka_unit_test(an_answer_of_a_session_that_is_over_gets_a_fate),
         cmocka_unit_test(an_ended_session_is_not_found),
         cmocka_unit_test(an_end_that_was_told_lasts),

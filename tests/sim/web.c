@@ -89,7 +89,8 @@ static void on_arrival(struct sim *sim, struct sim_event *event)
         sim_web_cut(sim, exchange, false);
         return;
     }
-    if (exchange->call != 0 && !exchange->is_cancel &&
+    /* Who comes back for a stream does so because he has heard of it. */
+    if (exchange->call != 0 && !exchange->is_cancel && event->b == 0 &&
         sim_call_is_overtaken(sim, sim_call_get(sim, exchange->call))) {
         sim_exchange_free(exchange);
         return;

@@ -146,6 +146,23 @@ static bool put_stream(struct hx_memory_ledger *ledger, const struct hx_store_st
     return true;
 }
 
+static bool end_streams(struct hx_memory_ledger *ledger, const struct hx_store_stream *stream)
+{
+    bool is_any = false;
+    hx_list_for_each_safe (at, &ledger->kept) {
+        struct hx_memory_kept *kept = hx_container_of(at, struct hx_memory_kept, node);
+        if (kept->put != HX_STORE_STREAM_PUT ||
+            !hx_digest_eq(&kept->stream.session, &stream->session) ||
+            !hx_span_eq(kept->stream.request_id, stream->request_id))
+            continue;
+        if (!is_any)
+            hx_memory_synced(ledger);
+        is_any = true;
+        hx_memory_kept_free(kept);
+    }
+    return is_any;
+}
+
 static bool put_resume(struct hx_memory_ledger *ledger, const struct hx_store_resume *resume)
 {
     struct hx_memory_row *row = hx_memory_row_by_id(ledger, &resume->op);
@@ -197,6 +214,8 @@ static bool run(struct hx_memory_ledger *ledger, struct hx_store_request *reques
         return end_session(ledger, &request->session.key);
     if (request->kind == HX_STORE_STREAM_PUT)
         return put_stream(ledger, &request->stream);
+    if (request->kind == HX_STORE_STREAM_END)
+        return end_streams(ledger, &request->stream);
     if (request->kind == HX_STORE_RESUME_PUT)
         return put_resume(ledger, &request->resume);
     return get(ledger, request);

@@ -405,6 +405,7 @@ void hx_memory_run(struct hx_memory_store *store, struct hx_store_request *reque
     case HX_STORE_SESSION_TOUCH:
     case HX_STORE_SESSION_END:
     case HX_STORE_STREAM_PUT:
+    case HX_STORE_STREAM_END:
     case HX_STORE_STREAM_GET:
     case HX_STORE_RESUME_PUT:
     case HX_STORE_RESUME_GET:

@@ -5,8 +5,9 @@ bool hx_kept_is(enum hx_store_kind kind)
 {
     return kind == HX_STORE_SESSION_PUT || kind == HX_STORE_SESSION_GET ||
            kind == HX_STORE_SESSION_TOUCH || kind == HX_STORE_SESSION_END ||
-           kind == HX_STORE_STREAM_PUT || kind == HX_STORE_STREAM_GET ||
-           kind == HX_STORE_RESUME_PUT || kind == HX_STORE_RESUME_GET;
+           kind == HX_STORE_STREAM_PUT || kind == HX_STORE_STREAM_END ||
+           kind == HX_STORE_STREAM_GET || kind == HX_STORE_RESUME_PUT ||
+           kind == HX_STORE_RESUME_GET;
 }
 
 static int bind_blob(sqlite3_stmt *stmt, int at, const void *bytes, int len)
@@ -156,6 +157,16 @@ static int put_stream(struct hx_ledger *ledger, struct hx_store_request *request
     return HX_TRACE(run_if(ledger, request, stmt));
 }
 
+static int end_streams(struct hx_ledger *ledger, struct hx_store_request *request)
+{
+    sqlite3_stmt *stmt = hx_ledger_stmt(ledger, HX_SQL_STREAM_END);
+    if (stmt == NULL)
+        return HX_E_STORE;
+    bind_key(stmt, &request->stream.session);
+    hx_column_bind_span(stmt, 2, request->stream.request_id, false);
+    return HX_TRACE(run_if(ledger, request, stmt));
+}
+
 static int get_stream(struct hx_ledger *ledger, struct hx_store_request *request)
 {
     struct hx_store_stream *stream = &request->stream;
@@ -212,8 +223,9 @@ int hx_kept_run(struct hx_ledger *ledger, struct hx_store_request *request)
     static int (*const runs[])(struct hx_ledger * ledger, struct hx_store_request * request) = {
         [HX_STORE_SESSION_PUT] = put_session,     [HX_STORE_SESSION_GET] = get_session,
         [HX_STORE_SESSION_TOUCH] = touch_session, [HX_STORE_SESSION_END] = end_session,
-        [HX_STORE_STREAM_PUT] = put_stream,       [HX_STORE_STREAM_GET] = get_stream,
-        [HX_STORE_RESUME_PUT] = put_resume,       [HX_STORE_RESUME_GET] = get_resume,
+        [HX_STORE_STREAM_PUT] = put_stream,       [HX_STORE_STREAM_END] = end_streams,
+        [HX_STORE_STREAM_GET] = get_stream,       [HX_STORE_RESUME_PUT] = put_resume,
+        [HX_STORE_RESUME_GET] = get_resume,
     };
     hx_assert(hx_kept_is(request->kind));
     return HX_TRACE(runs[request->kind](ledger, request));

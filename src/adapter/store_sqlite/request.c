@@ -157,6 +157,7 @@ int hx_request_run(struct hx_ledger *ledger, struct hx_store_request *request,
     case HX_STORE_SESSION_TOUCH:
     case HX_STORE_SESSION_END:
     case HX_STORE_STREAM_PUT:
+    case HX_STORE_STREAM_END:
     case HX_STORE_STREAM_GET:
     case HX_STORE_RESUME_PUT:
     case HX_STORE_RESUME_GET:
