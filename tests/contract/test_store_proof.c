@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * By what a commit in doubt is read back: by the very history line that it wrote, and no other.
+ * By what a commit in doubt is read back: by the very history line that it wrote, and no other; and
+ * not before the log was cut.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
+#include <sqlite3.h>
 
 #include "faulty_vfs.h"
 #include "world.h"
@@ -83,12 +86,46 @@ static void the_line_of_a_note_proves_no_other(void **state)
     world_free(world);
 }
 
+/* A reader keeps the log from being cut, though all of it can be moved. What a failed sync lost
+ * would stand in the middle of it, and a recovery would end there: nothing is healed meanwhile. */
+static void a_log_that_a_reader_keeps_is_not_healed(void **state)
+{
+    struct world *world = world_new(WORLD_SQLITE);
+    world->options.vfs_name = FAULTY_VFS_NAME;
+    struct hx_store *store = world_open(world, 0);
+    struct hx_record record = world_record(world, 0, 1);
+    struct hx_store_request *claim = hx_store_request_new(HX_STORE_INSERT, NULL), *done;
+    sqlite3 *reader = NULL;
+    sqlite3_stmt *stmt = NULL;
+    assert_int_equal(sqlite3_open_v2(world->path, &reader, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    (void)sqlite3_db_config(reader, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    assert_int_equal(sqlite3_prepare_v2(reader, "SELECT epoch FROM ledger", -1, &stmt, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+    claim->record = record;
+    faulty_vfs_arm(FAULTY_SYNC, 1, 1);
+    store->ops->submit(store, claim);
+    store->ops->flush(store);
+    while ((done = store->ops->take_done(store)) == NULL && store->ops->refusal(store) == NULL) {
+    }
+    assert_true(faulty_vfs_has_struck());
+    assert_null(done);
+    assert_int_equal(sqlite3_finalize(stmt), SQLITE_OK);
+    assert_int_equal(sqlite3_close(reader), SQLITE_OK);
+    assert_ptr_equal(world_take(store), claim);
+    assert_int_equal(result_of(claim), HX_STORE_NOT_DONE);
+    assert_int_equal(result_of(world_insert(store, &record)), HX_STORE_DONE);
+    faulty_vfs_arm(FAULTY_SYNC, 0, 0);
+    world_free(world);
+}
+
 int main(void)
 {
     faulty_vfs_register();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_line_of_a_claim_proves_no_outcome),
         cmocka_unit_test(the_line_of_a_note_proves_no_other),
+        cmocka_unit_test(a_log_that_a_reader_keeps_is_not_healed),
     };
     return cmocka_run_group_tests_name("store proof", tests, NULL, NULL);
 }

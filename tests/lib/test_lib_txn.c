@@ -57,6 +57,32 @@ static void both_are_committed_together(void **state)
     shop_close(&shop);
 }
 
+/* His own rows forbid the commit: nothing of it happened, and the disk is well. */
+static void a_deferred_key_that_dangles_is_no_doubt(void **state)
+{
+    struct bench *bench = *state;
+    struct shop shop;
+    shop_open(&shop, bench);
+    assert_ok(bench, hapax_begin(shop.conn, &bench->error));
+    db_run(shop.db, "CREATE TABLE app_p(id INTEGER PRIMARY KEY)");
+    db_run(shop.db, "CREATE TABLE app_c(p REFERENCES app_p(id) DEFERRABLE INITIALLY DEFERRED)");
+    assert_ok(bench, hapax_commit(shop.conn, &bench->error));
+    db_run(shop.db, "PRAGMA foreign_keys = ON");
+    int64_t epoch = db_number(shop.db, "SELECT epoch FROM ledger");
+    assert_ok(bench, hapax_begin(shop.conn, &bench->error));
+    struct hapax_call *call = claim_as(bench, shop.conn, "dangling", NULL, HAPAX_RUN);
+    db_run(shop.db, "INSERT INTO app_c VALUES (99)");
+    finish(bench, call, shop.conn, "done");
+    hapax_call_free(call);
+    assert_int_equal(hapax_commit(shop.conn, &bench->error), HAPAX_E_LEDGER);
+    assert_ok(bench, hapax_begin(shop.conn, &bench->error));
+    hapax_rollback(shop.conn);
+    assert_int_equal(db_number(shop.db, "SELECT epoch FROM ledger"), epoch);
+    assert_int_equal(db_number(shop.db, "SELECT count(*) FROM app_c"), 0);
+    hapax_call_free(claim(bench, "dangling", HAPAX_RUN));
+    shop_close(&shop);
+}
+
 /* Its commits would go into a log that nobody else reads. */
 static void a_connection_by_another_name_is_refused(void **state)
 {
@@ -454,6 +480,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
         TEST(both_are_committed_together),
+        TEST(a_deferred_key_that_dangles_is_no_doubt),
         TEST(a_connection_by_another_name_is_refused),
         TEST(neither_is_there_after_a_rollback),
         TEST(an_outcome_may_be_tried_again_after_a_rollback),

@@ -197,12 +197,13 @@ static int count_commit(struct hx_ledger *ledger)
 
 /* Whether an error of COMMIT leaves no chance that the commit frame is whole in the WAL. A failed
  * sync, or an error behind it, does leave one: the frames lie there with valid checksums, unseen,
- * until somebody writes over them, and a recovery would believe them. */
+ * until somebody writes over them, and a recovery would believe them. A constraint (a deferred key
+ * of a caller's own rows) is looked at before anything is written. */
 static bool is_surely_not_committed(struct hx_ledger *ledger, int code)
 {
     int extended = sqlite3_extended_errcode(ledger->db);
     return (code & 0xff) == SQLITE_FULL || (code & 0xff) == SQLITE_BUSY ||
-           extended == SQLITE_IOERR_WRITE;
+           (code & 0xff) == SQLITE_CONSTRAINT || extended == SQLITE_IOERR_WRITE;
 }
 
 /* What a test ordered: the commit happened, and nobody says so. */
@@ -272,10 +273,12 @@ static int checkpoint_locked(struct hx_ledger *ledger, bool cut, bool *ret_is_wh
     HX_CRASH_POINT("checkpoint-before");
     int code = sqlite3_wal_checkpoint_v2(ledger->db, NULL, mode, &in_wal, &moved);
     HX_CRASH_POINT("checkpoint-after");
-    *ret_is_whole = in_wal == moved;
+    /* Busy, though all was moved: a reader of the newest state keeps the log as it is. The next
+     * commits would go behind what a failed sync may have lost, where no recovery comes to. */
+    *ret_is_whole = code == SQLITE_OK && in_wal == moved;
     if (code != SQLITE_OK && code != SQLITE_BUSY)
         return hx_ledger_raise(ledger, code);
-    if (*ret_is_whole)
+    if (in_wal == moved)
         hx_beneath_note(ledger);
     if (code == SQLITE_OK)
         ledger->wal_pages = 0;
