@@ -102,10 +102,9 @@ bool hx_absence_is_provable(const struct hx_record *record, const struct hx_fact
     return hx_has_elapsed(&record->settled, now, bound_ms, HX_ACROSS_STARTS_AGAIN);
 }
 
-enum hx_inner hx_inner_verdict(enum hx_answer code, enum hx_inner_before before,
-                               bool is_said_unsafe)
+static enum hx_inner verdict_of_ours(const struct hx_inner_word *word, enum hx_inner_before before)
 {
-    switch (code) {
+    switch (word->code) {
     case HX_ANSWER_BUSY:
     case HX_ANSWER_APPROVAL_REQUIRED:
     case HX_ANSWER_INPUT_REQUIRED:
@@ -126,7 +125,7 @@ enum hx_inner hx_inner_verdict(enum hx_answer code, enum hx_inner_before before,
         return before == HX_INNER_THIS_ATTEMPT ? HX_INNER_UNKNOWN : HX_INNER_REFUSED;
     case HX_ANSWER_UPSTREAM_UNAVAILABLE:
     case HX_ANSWER_LEDGER_UNAVAILABLE:
-        if (is_said_unsafe)
+        if (word->is_said_unsafe)
             return HX_INNER_UNKNOWN; /* its connection to the tool was lost behind the request */
         return before == HX_INNER_NOTHING ? HX_INNER_UNAVAILABLE : HX_INNER_POLL;
     case HX_ANSWER_RESULT_UNAVAILABLE:
@@ -138,4 +137,12 @@ enum hx_inner hx_inner_verdict(enum hx_answer code, enum hx_inner_before before,
         return HX_INNER_OUTCOME;
     }
     return HX_INNER_OUTCOME;
+}
+
+enum hx_inner hx_inner_verdict(const struct hx_inner_word *word, enum hx_inner_before before)
+{
+    enum hx_inner verdict = verdict_of_ours(word, before);
+    /* A tool that acted and failed then, or a gateway that does not mark its words: the one behind
+     * knows which, and can be asked. */
+    return verdict == HX_INNER_OUTCOME || word->is_marked ? verdict : HX_INNER_UNKNOWN;
 }

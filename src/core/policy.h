@@ -44,8 +44,11 @@ enum hx_inner_before {
     HX_INNER_EARLIER_ATTEMPTS, /* of which the core knows what to think */
     HX_INNER_THIS_ATTEMPT      /* and it said that it was not over */
 };
-/* `is_said_unsafe`: it says of itself that it may have happened. */
-enum hx_inner hx_inner_verdict(enum hx_answer code, enum hx_inner_before before,
-                               bool is_said_unsafe);
+struct hx_inner_word {
+    enum hx_answer code;
+    bool is_marked;      /* as a word of a gateway; without that, a tool may have chosen it */
+    bool is_said_unsafe; /* it says of itself that it may have happened */
+};
+enum hx_inner hx_inner_verdict(const struct hx_inner_word *word, enum hx_inner_before before);
 
 #endif

@@ -6,17 +6,21 @@
  */
 #include "engine/internal.h"
 
-/* The word of ours in an answer; false: the answer is the tool's own. */
-static bool read_code(const struct hx_mcp_call_result *result, const struct hx_mcp_error *error,
-                      enum hx_answer *ret_code)
+/* The word of ours in an answer; false: the answer is the tool's own. In a result it stands in the
+ * envelope, and a gateway puts its own there in place of whatever the tool wrote. */
+static bool read_word(const struct hx_mcp_call_result *result, const struct hx_mcp_error *error,
+                      struct hx_inner_word *ret_word)
 {
     struct hx_span code = result->code;
-    if (error->data_code.state == HX_MCP_TEXT_GIVEN)
-        return hx_answer_parse(error->data_code.text, ret_code);
+    bool is_error = error->data_code.state == HX_MCP_TEXT_GIVEN;
+    *ret_word = (struct hx_inner_word){.is_marked = !is_error || error->is_own_word,
+                                       .is_said_unsafe = error->is_said_unsafe};
+    if (is_error)
+        return hx_answer_parse(error->data_code.text, &ret_word->code);
     /* Our own codes hold nothing that would be escaped. */
     if (hx_span_is_absent(code) || code.len < 2)
         return false;
-    return hx_answer_parse(hx_span(code.ptr + 1, code.len - 2), ret_code);
+    return hx_answer_parse(hx_span(code.ptr + 1, code.len - 2), &ret_word->code);
 }
 
 static void ask_again_later(struct hx_work *work)
@@ -82,10 +86,10 @@ static void take_late(struct hx_work *work, enum hx_inner verdict, const struct 
 bool hx_inner_take(struct hx_work *work, const struct hx_mcp_call_result *result,
                    const struct hx_mcp_error *error, const struct hx_outcome *outcome)
 {
-    enum hx_answer code;
-    if (!work->is_inner || !read_code(result, error, &code))
+    struct hx_inner_word word;
+    if (!work->is_inner || !read_word(result, error, &word))
         return false;
-    enum hx_inner verdict = hx_inner_verdict(code, sent_before(work), error->is_said_unsafe);
+    enum hx_inner verdict = hx_inner_verdict(&word, sent_before(work));
     if (!hx_work_has_attempt(work) && verdict != HX_INNER_OUTCOME) {
         take_late(work, verdict, outcome);
         return true;

@@ -11,11 +11,8 @@
     "{\"code\":\"OUTCOME_UNKNOWN\",\"type\":\"idempotency_outcome_unknown\",\"retry_safe\":false," \
     "\"" HX_MCP_META_OPERATION "\":{\"code\":\"OUTCOME_UNKNOWN\",\"replayed\":false,"              \
     "\"joined\":false,\"new_key_allowed\":false}}"
-#define UNSENT_DATA                                                                                \
-    "{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true,"                                        \
-    "\"" HX_MCP_META_OPERATION "\":{\"code\":\"LEDGER_UNAVAILABLE\",\"replayed\":false,"           \
-    "\"joined\":false,\"new_key_allowed\":false}}"
-#define REFUSED_DATA "{\"code\":\"REQUEST_INVALID\",\"retry_safe\":true}"
+#define UNSENT_DATA HX_MCP_OWN_ERROR("LEDGER_UNAVAILABLE", "true", "false")
+#define REFUSED_DATA HX_MCP_OWN_ERROR("REQUEST_INVALID", "true", "true")
 
 /* A line that could not be written whole is none: the client must not read half of one. */
 static bool is_whole(const struct hx_buf *line)
@@ -311,13 +308,13 @@ void hx_reply_no_answer(struct hx_request *request, const char *why)
     hx_reply_error(request,
                    hx_answer_code(only_reads ? HX_ANSWER_NO_ANSWER : HX_ANSWER_OUTCOME_UNKNOWN),
                    hx_span_cstr(why),
-                   only_reads ? HX_SPAN_LIT("{\"code\":\"NO_ANSWER\",\"retry_safe\":true}")
-                              : HX_SPAN_LIT("{\"code\":\"OUTCOME_UNKNOWN\",\"retry_safe\":false}"));
+                   only_reads ? HX_SPAN_LIT(HX_MCP_OWN_ERROR("NO_ANSWER", "true", "true"))
+                              : HX_SPAN_LIT(HX_MCP_OWN_ERROR("OUTCOME_UNKNOWN", "false", "false")));
 }
 
 void hx_reply_no_memory(struct hx_request *request)
 {
     hx_reply_error(request, hx_answer_code(HX_ANSWER_UPSTREAM_UNAVAILABLE),
                    HX_SPAN_LIT("There is no memory to pass this request on; nothing was sent."),
-                   HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
+                   HX_SPAN_LIT(HX_MCP_OWN_ERROR("UPSTREAM_UNAVAILABLE", "true", "false")));
 }

@@ -26,14 +26,14 @@ void hx_upstream_failed_request(struct hx_link *link, struct hx_request *request
      * take its word for a tool that it does not call read-only. */
     if (request->was_sent && request->may_resend && request->kind == HX_REQUEST_PASS)
         hx_reply_error(request, hx_answer_code(HX_ANSWER_NO_ANSWER), hx_buf_span(&text),
-                       HX_SPAN_LIT("{\"code\":\"NO_ANSWER\",\"retry_safe\":true}"));
+                       HX_SPAN_LIT(HX_MCP_OWN_ERROR("NO_ANSWER", "true", "true")));
     else
         hx_reply_error(
             request,
             hx_answer_code(is_safe ? HX_ANSWER_UPSTREAM_UNAVAILABLE : HX_ANSWER_OUTCOME_UNKNOWN),
             hx_buf_span(&text),
-            is_safe ? HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}")
-                    : HX_SPAN_LIT("{\"code\":\"OUTCOME_UNKNOWN\",\"retry_safe\":false}"));
+            is_safe ? HX_SPAN_LIT(HX_MCP_OWN_ERROR("UPSTREAM_UNAVAILABLE", "true", "false"))
+                    : HX_SPAN_LIT(HX_MCP_OWN_ERROR("OUTCOME_UNKNOWN", "false", "false")));
     hx_buf_fini(&text);
 }
 

@@ -83,6 +83,12 @@ struct hx_span hx_mcp_method_name(enum hx_mcp_method method);
 #define HX_MCP_META_FIRST_SENT "dev.hapax/firstSent"
 #define HX_MCP_META_RETRY "dev.hapax/retry"
 #define HX_MCP_META_OPERATION "dev.hapax/operation"
+/* The data of an error in our own name. The envelope tells it from a tool's error, which may call
+ * its own words as we do: that one is never passed on with an envelope. */
+#define HX_MCP_OWN_ERROR(code, retry_safe, new_key_allowed)                                        \
+    "{\"code\":\"" code "\",\"retry_safe\":" retry_safe ",\"" HX_MCP_META_OPERATION "\":{"         \
+    "\"code\":\"" code                                                                             \
+    "\",\"replayed\":false,\"joined\":false,\"new_key_allowed\":" new_key_allowed "}}"
 #define HX_MCP_META_PREFIX "dev.hapax/"
 #define HX_MCP_EXTENSION "dev.hapax/operations"
 
@@ -248,7 +254,8 @@ struct hx_mcp_error {
     struct hx_mcp_text message;
     struct hx_mcp_text data_type; /* error.data.type */
     struct hx_mcp_text data_code; /* error.data.code */
-    bool is_said_unsafe;          /* error.data.retry_safe is false: it may have happened */
+    bool is_own_word;    /* our envelope beside it says the same: no tool's error has one */
+    bool is_said_unsafe; /* error.data.retry_safe is false: it may have happened */
 };
 int hx_mcp_error_read(const struct hx_json_tape *tape, const struct hx_rpc_msg *msg,
                       struct hx_arena *arena, struct hx_mcp_error *ret_error) HX_MUST_CHECK;

@@ -143,6 +143,12 @@ int hx_mcp_error_read(const struct hx_json_tape *tape, const struct hx_rpc_msg *
                         &ret_error->data_type);
     if (rc < 0)
         return HX_TRACE(rc);
-    return hx_mcp_text_at(tape, hx_json_member(tape, data, HX_SPAN_LIT("code")), arena,
-                          &ret_error->data_code);
+    uint32_t operation = hx_json_member(tape, data, HX_SPAN_LIT(HX_MCP_META_OPERATION));
+    rc = hx_mcp_text_at(tape, hx_json_member(tape, data, HX_SPAN_LIT("code")), arena,
+                        &ret_error->data_code);
+    ret_error->is_own_word =
+        rc == 0 && ret_error->data_code.state == HX_MCP_TEXT_GIVEN &&
+        hx_json_is_text(tape, hx_json_member(tape, operation, HX_SPAN_LIT("code")),
+                        ret_error->data_code.text);
+    return HX_TRACE(rc);
 }

@@ -112,6 +112,11 @@ int hx_rewrite_result_build(struct hx_rewrite *rewrite, struct hx_span result,
                             const struct hx_rewrite_result *change,
                             struct hx_buf *out) HX_MUST_CHECK;
 
+/* The response with a tool's raw error: without our envelope in its data, which would make it our
+ * word to a gateway that hears it. */
+int hx_rewrite_tool_error_build(struct hx_rewrite *rewrite, struct hx_span error, struct hx_span id,
+                                struct hx_buf *out) HX_MUST_CHECK;
+
 /* {"jsonrpc":"2.0","id":ID,"result":RESULT}; both raw. */
 int hx_rewrite_build_result(struct hx_buf *out, struct hx_span id,
                             struct hx_span result) HX_MUST_CHECK;

@@ -232,3 +232,24 @@ int hx_rewrite_result_build(struct hx_rewrite *rewrite, struct hx_span result,
         hx_rewrite_take_back(out, len);
     return rc;
 }
+
+int hx_rewrite_tool_error_build(struct hx_rewrite *rewrite, struct hx_span error, struct hx_span id,
+                                struct hx_buf *out)
+{
+    static const struct hx_span envelope[] = {HX_SPAN_INIT("data"),
+                                              HX_SPAN_INIT(HX_MCP_META_OPERATION)};
+    struct hx_splice splice;
+    size_t len = out->len;
+    int rc = hx_rewrite_begin(rewrite, error, 3, &splice);
+    if (rc != 0)
+        return rc;
+    rc = hx_splice_unset(&splice, 0, envelope, 2, false);
+    hx_rewrite_put_head(out, id);
+    (void)hx_buf_append_cstr(out, ",\"error\":");
+    rc = hx_rewrite_end(rewrite, &splice, rc, out);
+    if (rc == 0)
+        rc = hx_buf_append_char(out, '}');
+    if (rc != 0)
+        hx_rewrite_take_back(out, len);
+    return rc;
+}

@@ -14,6 +14,7 @@
 #include "adapter/http_front/headers.h"
 #include "base/alloc.h"
 #include "front_kit.h"
+#include "wire/mcp.h"
 
 #define PING "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}"
 #define NOTE "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}"
@@ -92,7 +93,7 @@ static const struct {
     {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON "Content-Length: 40\r\n" END PING, "400",
      "\"id\":7,\"error\":{\"code\":-32000,\"message\":\"Bad request: Mcp-Session-Id is required, "
      "and only initialize goes without it\","
-     "\"data\":{\"code\":\"REQUEST_INVALID\",\"retry_safe\":true}}}"},
+     "\"data\":" HX_MCP_OWN_ERROR("REQUEST_INVALID", "true", "true") "}}"},
     {"POST /mcp HTTP/1.1\r\n" HOST ANN BOTH JSON "Content-Length: 48\r\n" END "[" INITIALIZE "]",
      "400", "Mcp-Session-Id"},
     {"GET /mcp HTTP/1.1\r\n" HOST ANN "Accept: text/event-stream\r\n" END, "400", "Mcp-Session-Id"},
@@ -679,8 +680,8 @@ static void a_full_house_says_so(void **state)
     (void)state;
     front_kit_init(&kit, no_sessions);
     expect_status(&kit, front_kit_post(&kit, "", INITIALIZE), "503");
-    assert_non_null(
-        strstr(kit.got.data, "\"data\":{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true}}}"));
+    assert_non_null(strstr(
+        kit.got.data, "\"data\":" HX_MCP_OWN_ERROR("LEDGER_UNAVAILABLE", "true", "false") "}}"));
     (void)snprintf(kit.id, sizeof kit.id, "%s", MADE_UP);
     expect_status(&kit, post_as(&kit, "/mcp", "ann"), "503");
     front_kit_fini(&kit);

@@ -287,11 +287,76 @@ static void what_a_server_lists_is_not_kept_without_end(void **state)
     talk_kit_fini(&talk);
 }
 
+/* The tool acted and says in its own error what we might say in ours. A gateway of an earlier
+ * version marks no word, so nothing is concluded from one: the one behind is asked what it knows.
+ */
+static void the_tools_own_error_is_not_the_word_of_a_gateway(void **state)
+{
+    static const char *const words[] = {
+        "FAILED", "CANCELLED", "KEY_INVALID", "BUSY", "UPSTREAM_UNAVAILABLE", "REQUEST_INVALID"};
+    (void)state;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        struct talk_kit talk;
+        struct talk_kit_options options = options_of(INNER);
+        char error[256], row[512];
+        snprintf(error, sizeof error,
+                 "{\"code\":-32000,\"message\":\"m\",\"data\":{\"code\":\"%s\"}}", words[i]);
+        snprintf(row, sizeof row,
+                 "\"result\":{\"operation\":{\"execution\":\"succeeded\",\"error\":%s}}", error);
+        start(&talk, &options);
+        talk_kit_says(&talk, PAY("3"));
+        talk_kit_asks(&talk, "\"tools/call\"");
+        char member[300];
+        snprintf(member, sizeof member, "\"error\":%s", error);
+        talk_kit_answers(&talk, member);
+        talk_kit_asks(&talk, "hapax/operations/get");
+        talk_kit_answers(&talk, row);
+        talk_kit_hears(&talk, member);
+        assert_int_equal(talk.calls, 1);
+        talk_kit_fini(&talk);
+    }
+}
+
+/* Marked, it is one, and nothing was sent. */
+static void a_marked_error_is_the_word_of_a_gateway(void **state)
+{
+    struct talk_kit talk;
+    struct talk_kit_options options = options_of(INNER);
+    (void)state;
+    start(&talk, &options);
+    talk_kit_says(&talk, PAY("3"));
+    talk_kit_answers(&talk,
+                     "\"error\":{\"code\":-32602,\"message\":\"m\",\"data\":" HX_MCP_OWN_ERROR(
+                         "REQUEST_INVALID", "true", "true") "}");
+    talk_kit_hears(&talk, "It is proven that nothing happened");
+    talk_kit_fini(&talk);
+}
+
+/* Whoever stands before us would take it for ours. */
+static void a_tools_error_is_passed_on_without_our_mark(void **state)
+{
+    struct talk_kit talk;
+    struct talk_kit_options options = options_of("{\"tools\":{}}");
+    (void)state;
+    start(&talk, &options);
+    talk_kit_says(&talk, PAY("3"));
+    talk_kit_answers(&talk,
+                     "\"error\":{\"code\":-32000,\"message\":\"m\",\"data\":{\"code\":\"FAILED\", "
+                     "\"dev.hapax/operation\":{\"code\":\"FAILED\"},\"n\":1.0}}");
+    talk_kit_hears(&talk,
+                   "\"error\":{\"code\":-32000,\"message\":\"m\",\"data\":{\"code\":\"FAILED\","
+                   "\"n\":1.0}}");
+    talk_kit_fini(&talk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_late_word_is_no_outcome),
         cmocka_unit_test(a_late_outcome_is_one),
+        cmocka_unit_test(the_tools_own_error_is_not_the_word_of_a_gateway),
+        cmocka_unit_test(a_marked_error_is_the_word_of_a_gateway),
+        cmocka_unit_test(a_tools_error_is_passed_on_without_our_mark),
         cmocka_unit_test(it_is_asked_by_name_also_when_it_has_streams),
         cmocka_unit_test(what_is_approved_runs_at_its_own_server),
         cmocka_unit_test(a_server_may_go_while_its_handle_is_looked_for),

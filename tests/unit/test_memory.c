@@ -264,7 +264,7 @@ static void what_is_refused_unread_is_refused_in_our_word(void **state)
         }
         engine_kit_turn(&talk.engine);
         assert_non_null(strstr(talk.told, "\"id\":3,\"error\":{\"code\":-326"));
-        talk_kit_hears(&talk, "\"data\":{\"code\":\"REQUEST_INVALID\",\"retry_safe\":true}");
+        talk_kit_hears(&talk, "\"data\":" HX_MCP_OWN_ERROR("REQUEST_INVALID", "true", "true"));
         assert_int_equal(talk.calls, 0);
         talk_kit_fini(&talk);
     }
@@ -277,8 +277,8 @@ static void what_cannot_be_passed_back_is_told_in_our_word(void **state)
         const char *method;
         const char *told;
     } rows[] = {
-        {"resources/read", "\"data\":{\"code\":\"NO_ANSWER\",\"retry_safe\":true}"},
-        {"vendor/acts", "\"data\":{\"code\":\"OUTCOME_UNKNOWN\",\"retry_safe\":false}"},
+        {"resources/read", "\"data\":" HX_MCP_OWN_ERROR("NO_ANSWER", "true", "true")},
+        {"vendor/acts", "\"data\":" HX_MCP_OWN_ERROR("OUTCOME_UNKNOWN", "false", "false")},
     };
     (void)state;
     for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {

@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "merge_kit.h"
 #include "story.h"
+#include "wire/mcp.h"
 
 static const char *const two[] = {"files=files_", "web=web_", NULL};
 static struct story_book book;
@@ -322,8 +323,8 @@ static void test_oversize(void **state)
     assert_string_equal(
         word->text, "{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":-32600,\"message\":"
                     "\"The message has 999 bytes, more than message_max allows or than there is "
-                    "memory for; nothing was sent.\",\"data\":{\"code\":\"REQUEST_INVALID\","
-                    "\"retry_safe\":true}}}");
+                    "memory for; nothing was sent.\",\"data\":" HX_MCP_OWN_ERROR(
+                        "REQUEST_INVALID", "true", "true") "}}");
     merge_kit_word_free(word);
 
     merge_kit_answer(&kit, 1, 0, HX_SENDING_ASIDE,
@@ -439,7 +440,7 @@ static char *heavy(const char *start, bool is_long, const char *end)
 #define UNREAD                                                                                     \
     "\"error\":{\"code\":1503,\"message\":\"There is no memory for this message; nothing was "     \
     "sent. "                                                                                       \
-    "Repeat it as it is.\",\"data\":{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true}}}"
+    "Repeat it as it is.\",\"data\":" HX_MCP_OWN_ERROR("LEDGER_UNAVAILABLE", "true", "false") "}}"
 
 /* A gateway in front knows our words by data.code alone, and takes any other error for what the
  * tool said. */
@@ -548,8 +549,8 @@ static void test_who_could_not_be_told_is_no_success(void **state)
             assert_string_equal(
                 word->text, "{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":1502,\"message\":"
                             "\"There is no memory to ask all servers that this concerns. Repeat "
-                            "it as it is.\",\"data\":{\"code\":\"UPSTREAM_UNAVAILABLE\","
-                            "\"retry_safe\":true}}}");
+                            "it as it is.\",\"data\":" HX_MCP_OWN_ERROR("UPSTREAM_UNAVAILABLE",
+                                                                        "true", "false") "}}");
         merge_kit_word_free(word);
         told[had]++;
         drop_all(&kit);

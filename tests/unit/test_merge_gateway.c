@@ -434,8 +434,8 @@ static void test_a_session_that_is_ended_here(void **state)
     hx_session_end(session);
     turn(&world);
     hears(&world, 4,
-          "nothing was sent. Repeat the request in a new session.\",\"data\":{\"code\":"
-          "\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}");
+          "nothing was sent. Repeat the request in a new session.\",\"data\":" HX_MCP_OWN_ERROR(
+              "UPSTREAM_UNAVAILABLE", "true", "false"));
     hears(&world, 3,
           "\"isError\":true,\"_meta\":{\"dev.hapax/operation\":{\"code\":"
           "\"OUTCOME_UNKNOWN\"");

@@ -241,13 +241,19 @@ static void words_of_an_inner_gateway_end_an_attempt_as_they_must(void **state)
             fail_msg("no answer is called %s", cases[i].code);
         const enum hx_inner wanted[] = {cases[i].first, cases[i].resent, cases[i].polled};
         for (int before = HX_INNER_NOTHING; before <= HX_INNER_THIS_ATTEMPT; before++) {
-            enum hx_inner verdict = hx_inner_verdict(code, (enum hx_inner_before)before, false);
+            struct hx_inner_word word = {.code = code, .is_marked = true};
+            enum hx_inner verdict = hx_inner_verdict(&word, (enum hx_inner_before)before);
             if (verdict != wanted[before])
                 fail_msg("%s, after %d: %d", cases[i].code, before, verdict);
+            word.is_marked = false;
+            verdict = hx_inner_verdict(&word, (enum hx_inner_before)before);
+            if (verdict != HX_INNER_UNKNOWN && cases[i].first != HX_INNER_OUTCOME)
+                fail_msg("%s without a mark, after %d: %d", cases[i].code, before, verdict);
         }
         /* Who says that it may have happened is never taken for one that did nothing. */
         if (cases[i].first == HX_INNER_UNAVAILABLE &&
-            hx_inner_verdict(code, HX_INNER_NOTHING, true) != HX_INNER_UNKNOWN)
+            hx_inner_verdict(&(struct hx_inner_word){code, true, true}, HX_INNER_NOTHING) !=
+                HX_INNER_UNKNOWN)
             fail_msg("%s, unsafe", cases[i].code);
     }
     enum hx_answer none;

@@ -37,8 +37,8 @@ uint32_t cors_headers(const char *origin, struct hx_web_header *ret_headers)
 static const char *data_of(const struct refusal *refusal)
 {
     return refusal->status == 503
-               ? ",\"data\":{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true}"
-               : ",\"data\":{\"code\":\"REQUEST_INVALID\",\"retry_safe\":true}";
+               ? ",\"data\":" HX_MCP_OWN_ERROR("LEDGER_UNAVAILABLE", "true", "false")
+               : ",\"data\":" HX_MCP_OWN_ERROR("REQUEST_INVALID", "true", "true");
 }
 
 void refuse(struct front *front, uint64_t exchange, const struct refusal *refusal,

@@ -67,7 +67,7 @@ static void take_request(struct merge *merge, const struct hx_rpc_msg *msg, stru
         reply_error(request, MERGE_LEDGER_UNAVAILABLE,
                     HX_SPAN_LIT("Too many requests are open; nothing was sent. Wait for answers "
                                 "and repeat this one."),
-                    HX_SPAN_LIT("{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true}"));
+                    HX_SPAN_LIT(HX_MCP_OWN_ERROR("LEDGER_UNAVAILABLE", "true", "false")));
     else
         route_request(request, msg);
 }

@@ -181,7 +181,7 @@ static void tell_client(struct request *request)
     } else {
         welcome_write_missing(merge, &text);
         reply_error(request, MERGE_UPSTREAM_UNAVAILABLE, hx_buf_span(&text),
-                    HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
+                    HX_SPAN_LIT(HX_MCP_OWN_ERROR("UPSTREAM_UNAVAILABLE", "true", "false")));
     }
     hx_buf_fini(&text);
 }

@@ -115,7 +115,7 @@ static void reply_failure(struct request *request)
     if (request->error.len == 0) {
         reply_error(request, MERGE_UPSTREAM_UNAVAILABLE,
                     HX_SPAN_LIT("None of the servers can be reached. They are tried again."),
-                    HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
+                    HX_SPAN_LIT(HX_MCP_OWN_ERROR("UPSTREAM_UNAVAILABLE", "true", "false")));
         return;
     }
     hx_buf_init(&line, request->error.len + request->raw_id.len + 64);

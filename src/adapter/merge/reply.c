@@ -15,10 +15,10 @@ enum { WORD_MAX = HX_ALLOC_SMALL_MAX / 2 }; /* so that there is memory for it al
 static const struct hx_span nothing_sent =
     HX_SPAN_INIT("There is no memory for this message; nothing was sent. Repeat it as it is.");
 static const struct hx_span nothing_sent_data =
-    HX_SPAN_INIT("{\"code\":\"LEDGER_UNAVAILABLE\",\"retry_safe\":true}");
+    HX_SPAN_INIT(HX_MCP_OWN_ERROR("LEDGER_UNAVAILABLE", "true", "false"));
 
 const struct hx_span refused_data =
-    HX_SPAN_INIT("{\"code\":\"REQUEST_INVALID\",\"retry_safe\":true}");
+    HX_SPAN_INIT(HX_MCP_OWN_ERROR("REQUEST_INVALID", "true", "true"));
 
 void reply_send(struct merge *merge, struct hx_buf *line, const struct hx_sending *sending)
 {
@@ -109,7 +109,7 @@ void reply_too_much(struct merge *merge, struct hx_span id, enum request_risk ri
         write_error(merge, id, MERGE_OUTCOME_UNKNOWN,
                     HX_SPAN_LIT("There is no memory for this answer, or it is longer than a "
                                 "message may be. What was asked for may have happened."),
-                    HX_SPAN_LIT("{\"code\":\"OUTCOME_UNKNOWN\",\"retry_safe\":false}"), line);
+                    HX_SPAN_LIT(HX_MCP_OWN_ERROR("OUTCOME_UNKNOWN", "false", "false")), line);
         return;
     case RISK_NONE:
         write_error(merge, id, HX_RPC_INTERNAL_ERROR,

@@ -192,7 +192,7 @@ static void say_no_memory(struct request *request)
     reply_error(request, MERGE_UPSTREAM_UNAVAILABLE,
                 HX_SPAN_LIT("There is no memory to ask all servers that this concerns. Repeat it "
                             "as it is."),
-                HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
+                HX_SPAN_LIT(HX_MCP_OWN_ERROR("UPSTREAM_UNAVAILABLE", "true", "false")));
 }
 
 /* --- one leg after another --- */
@@ -353,10 +353,10 @@ static void one_lost(struct request *request, const struct leg *leg, bool was_re
         reply_unknown(request, hx_buf_span(&text));
     else if (risk == RISK_UNKNOWN)
         reply_error(request, HX_RPC_INTERNAL_ERROR, hx_buf_span(&text),
-                    HX_SPAN_LIT("{\"code\":\"OUTCOME_UNKNOWN\",\"retry_safe\":false}"));
+                    HX_SPAN_LIT(HX_MCP_OWN_ERROR("OUTCOME_UNKNOWN", "false", "false")));
     else
         reply_error(request, MERGE_UPSTREAM_UNAVAILABLE, hx_buf_span(&text),
-                    HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
+                    HX_SPAN_LIT(HX_MCP_OWN_ERROR("UPSTREAM_UNAVAILABLE", "true", "false")));
     hx_buf_fini(&text);
 }
 

@@ -33,7 +33,7 @@ static void refuse_unreachable(struct request *request, const struct leg *leg)
         is_starting ? "has not answered initialize yet" : "cannot be reached in this session",
         is_starting ? " Try again soon." : "");
     reply_error(request, MERGE_UPSTREAM_UNAVAILABLE, hx_buf_span(&text),
-                HX_SPAN_LIT("{\"code\":\"UPSTREAM_UNAVAILABLE\",\"retry_safe\":true}"));
+                HX_SPAN_LIT(HX_MCP_OWN_ERROR("UPSTREAM_UNAVAILABLE", "true", "false")));
     hx_buf_fini(&text);
 }
 

@@ -772,6 +772,21 @@ def inner_refuses(t):
         t.equal(len(t.effects()), before + 1, f"{name}: effects of that")
 
 
+@serve("inner_gateway_passes_the_tools_own_error_on")
+def inner_error(t):
+    """The tool acted, and its own error has a code that is a word of ours too. It is the outcome."""
+    for word in ("FAILED", "BUSY"):
+        data = {"code": word, "dev.hapax/operation": {"code": word}}
+        error = {"code": -32000, "message": "booked; no mail went", "data": data}
+        script = {"tools": {"charge": {"runs": [[{"error": json.dumps(error)}]]}}}
+        words = nested(t, script, inner_ledger=f"inner-{word}")
+        client = Serve(t, ["--", *words], "--name", word.lower(), ledger=t.path(f"outer-{word}")).client()
+        before = len(t.effects())
+        for answer in (client.call(args={"n": 1}, key=KEY + "31").answer() for _ in range(2)):
+            t.equal(answer.get("error"), {**error, "data": {"code": word}}, f"{word}: {answer}")
+        t.equal(len(t.effects()), before + 1, f"{word}: effects")
+
+
 @serve("inner_gateway_has_the_outcome")
 def inner_get(t):
     """The outer one is killed in a call, and the inner one gets the outcome: it is asked, and
@@ -1081,7 +1096,8 @@ def no_server(t):
     client = WebClient(running)
     told = client.request("initialize", {"protocolVersion": client.version}).error()
     t.equal(client.others, [], "what the client was asked")
-    t.equal(told["data"], {"code": "UPSTREAM_UNAVAILABLE", "retry_safe": True}, f"the error: {told}")
+    word = {name: told["data"].get(name) for name in ("code", "retry_safe")}
+    t.equal(word, {"code": "UPSTREAM_UNAVAILABLE", "retry_safe": True}, f"the error: {told}")
 
 
 # All servers at one endpoint -----------------------------------------------------------------------
