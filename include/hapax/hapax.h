@@ -112,7 +112,7 @@ enum hapax_tool_class {
 struct hapax_contract {
     size_t size;                /* hapax_contract_init sets it, and the defaults */
     int tool_class;             /* enum hapax_tool_class; HAPAX_OPAQUE */
-    unsigned attempts_max;      /* 5; each attempt counts that may have acted */
+    unsigned attempts_max;      /* 5, 65535 at most; each attempt counts that may have acted */
     int64_t timeout_ms;         /* how long one attempt may take; 0 = 15 minutes are assumed */
     int64_t dedupe_horizon_ms;  /* KEYED: for how long, from the first attempt, the key is known
                                     there; undeclared = never done again */

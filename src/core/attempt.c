@@ -11,6 +11,12 @@
 #include "core/step.h"
 #include "core/words.h"
 
+/* A count that is full stays so: at zero nothing would be left that may have acted. */
+static void count(uint16_t *number)
+{
+    *number = (uint16_t)(*number + (*number < UINT16_MAX));
+}
+
 /* Moves the present attempt into the counts, so that a new one can take its place. */
 static void archive_attempt(struct hx_record *record)
 {
@@ -19,16 +25,16 @@ static void archive_attempt(struct hx_record *record)
         /* Unmarked and yet open: its mark may be lost. The horizon then counts from its claim. */
         if (record->first_mark.wall.ms == 0)
             record->first_mark = record->attempt.claimed_at;
-        record->earlier.open++;
+        count(&record->earlier.open);
         return;
     case HX_ATTEMPT_ASKED:
-        record->earlier.asked++;
+        count(&record->earlier.asked);
         return;
     case HX_ATTEMPT_CONFIRMED:
-        record->earlier.confirmed++;
+        count(&record->earlier.confirmed);
         return;
     case HX_ATTEMPT_REFUSED:
-        record->earlier.refused++;
+        count(&record->earlier.refused);
         return;
     case HX_ATTEMPT_NONE:
     case HX_ATTEMPT_DEAD:

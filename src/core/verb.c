@@ -34,8 +34,9 @@ static void refuse_all_attempts(struct hx_record *record)
 {
     if (record->attempt.state == HX_ATTEMPT_OPEN || record->attempt.state == HX_ATTEMPT_ASKED)
         record->attempt.state = HX_ATTEMPT_REFUSED;
-    record->earlier.refused =
-        (uint16_t)(record->earlier.refused + record->earlier.open + record->earlier.asked);
+    uint32_t refused = (uint32_t)record->earlier.refused + record->earlier.open;
+    refused += record->earlier.asked;
+    record->earlier.refused = (uint16_t)(refused < UINT16_MAX ? refused : UINT16_MAX);
     record->earlier.open = 0;
     record->earlier.asked = 0;
 }

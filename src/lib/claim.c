@@ -48,6 +48,8 @@ static const char *contract_flaw(const struct hapax_contract *contract)
         return "The contract's tool_class is none.";
     if (contract->attempts_max == 0)
         return "The contract allows no attempt.";
+    if (contract->attempts_max > UINT16_MAX) /* struct hx_record counts the earlier ones so far */
+        return "The contract allows more than 65535 attempts.";
     if (contract->timeout_ms < 0 || contract->visibility_lag_ms < 0 ||
         contract->payload_retention_ms < 0 || contract->row_retention_ms < 0 ||
         !is_time(contract->dedupe_horizon_ms) || !is_time(contract->in_flight_bound_ms))

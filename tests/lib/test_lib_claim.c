@@ -183,6 +183,19 @@ static void attempts_end(void **state)
     hapax_call_free(claim_as(bench, NULL, "again", &contract, HAPAX_UNKNOWN));
 }
 
+/* What is counted of earlier attempts has sixteen bits: past that "none may have acted" would be
+ * believed of many that may. */
+static void attempts_beyond_what_is_counted_are_refused(void **state)
+{
+    struct bench *bench = *state;
+    struct hapax_contract contract = contract_of(HAPAX_IDEMPOTENT);
+    contract.attempts_max = 65536;
+    assert_int_equal(verdict_of(bench, bench->hapax, "many", &contract), HAPAX_E_MISUSE);
+    assert_non_null(strstr(bench->error.text, "65535"));
+    contract.attempts_max = 65535;
+    assert_int_equal(verdict_of(bench, bench->hapax, "many", &contract), HAPAX_RUN);
+}
+
 static void what_was_given_back_or_refused_for_now_runs_again(void **state)
 {
     struct bench *bench = *state;
@@ -418,6 +431,7 @@ int main(void)
         TEST(a_keyed_one_runs_again_under_the_same_effect_key),
         TEST(an_undeclared_horizon_allows_no_second_attempt),
         TEST(attempts_end),
+        TEST(attempts_beyond_what_is_counted_are_refused),
         TEST(what_was_given_back_or_refused_for_now_runs_again),
         TEST(what_was_refused_for_good_failed),
         TEST(a_later_refusal_is_no_proof),

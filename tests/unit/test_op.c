@@ -230,6 +230,26 @@ static void ladder_sends_a_keyed_tool_again(void **state)
     assert_false(did(HX_DO_PERSIST));
 }
 
+/* Zero would say that no earlier attempt may have acted. */
+static void counts_of_attempts_do_not_wrap(void **state)
+{
+    (void)state;
+    begin_unknown(HX_CLASS_KEYED);
+    op.waiters = 0;
+    op.durable.earlier.open = UINT16_MAX;
+    step(HX_EV_LOOK);
+    assert_int_equal(op.next.reason, HX_REASON_SENT_AGAIN);
+    assert_int_equal(op.next.earlier.open, UINT16_MAX);
+
+    begin_unknown(HX_CLASS_OPAQUE);
+    op.durable.earlier.open = UINT16_MAX;
+    op.durable.earlier.refused = 1;
+    struct hx_event absent = event_of(HX_EV_RESOLVE_ABSENT);
+    absent.is_forced = true;
+    give(absent);
+    assert_int_equal(op.next.earlier.refused, UINT16_MAX);
+}
+
 static void evidence_about_a_superseded_operation_alarms(void **state)
 {
     (void)state;
@@ -734,6 +754,7 @@ int main(void)
         cmocka_unit_test(what_could_not_be_marked_is_given_back),
         cmocka_unit_test(what_others_left_unmarked_is_looked_at_again),
         cmocka_unit_test(ladder_sends_a_keyed_tool_again),
+        cmocka_unit_test(counts_of_attempts_do_not_wrap),
         cmocka_unit_test(evidence_about_a_superseded_operation_alarms),
         cmocka_unit_test(done_again_it_wants_an_approval_of_its_own),
         cmocka_unit_test(a_contradiction_leaves_the_answer_as_it_was),
