@@ -26,6 +26,7 @@
 #include "app/ledger_home.h"
 #include "app/log.h"
 #include "app/rules.h"
+#include "app/server_name.h"
 #include "app/settings_show.h"
 #include "app/upstream.h"
 #include "base/crash.h"
@@ -377,6 +378,8 @@ static void make_gateway(struct call *call)
     struct hx_server_options server =
         hx_upstream_server_options(settings, call->intent->server.ptr);
     server.is_remote = call->options->url != NULL;
+    server.target =
+        hx_server_target(call->options->command, call->options->cwd, call->options->url);
     server.rules_for = rules_for;
     server.is_predecessor_draining = is_predecessor_draining;
     server.relay = relay;

@@ -132,6 +132,7 @@ static struct hx_server_options server_options(struct keeper *keeper)
     struct hx_server_options options =
         hx_upstream_server_options(keeper->settings, keeper->server_name);
     options.is_remote = hx_is_url(keeper->command[0]);
+    options.target = hx_server_target(keeper->command, NULL, NULL);
     options.rules_for = rules_for;
     options.is_predecessor_draining = is_predecessor_draining;
     options.relay = relay;

@@ -12,6 +12,7 @@
 #include "app/config_change.h"
 #include "app/rules.h"
 #include "app/serve_state.h"
+#include "app/server_name.h"
 #include "base/alloc.h"
 
 /* ---- what the engine asks of a server ---- */
@@ -93,6 +94,7 @@ static struct served *begin_server(struct serve *serve, struct serve_config *sou
         .settings = &upstream->settings,
     };
     options.is_remote = upstream->url != NULL;
+    options.target = hx_server_target(upstream->command, upstream->cwd, upstream->url);
     options.rules_for = rules_for;
     options.is_predecessor_draining = is_predecessor_draining;
     options.relay = relay;

@@ -158,10 +158,14 @@ static void on_refused(struct hx_step *step)
     struct hx_op *op = step->op;
     op->start_tries = 0; /* it did start */
     bool is_transient = step->event->type == HX_EV_REFUSED_TRANSIENT;
+    bool is_for_caller = step->event->is_for_caller;
     struct hx_record *next = hx_step_begin(step);
     next->attempt.state = HX_ATTEMPT_REFUSED;
+    if (is_for_caller)
+        next->sends--; /* no outcome, and only he brings the next one: INV-24 holds without it */
     if (!hx_nothing_sent_before(next)) {
-        if (is_transient && hx_may_send_again(next, &step->event->facts, &step->event->now)) {
+        if (is_transient && !is_for_caller &&
+            hx_may_send_again(next, &step->event->facts, &step->event->now)) {
             begin_attempt(step, HX_REASON_SENT_AGAIN);
             hx_step_count(step, HX_COUNTER_RESEND);
         } else {

@@ -78,6 +78,7 @@ static const struct field fields[] = {
     MS_FIELD(visibility_lag_ms),
     MS_FIELD(payload_retention_ms),
     MS_FIELD(row_retention_ms),
+    MS_FIELD(target),
 };
 
 static int64_t field_get(const struct hx_contract *contract, const struct field *field)

@@ -62,6 +62,7 @@ struct hx_contract {
     int64_t visibility_lag_ms;
     int64_t payload_retention_ms;
     int64_t row_retention_ms;
+    int64_t target; /* what stood behind the server's name at the first attempt; 0 = not told */
 };
 
 /* The defaults of docs/architecture.md for a tool of which nothing was declared. */

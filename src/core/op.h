@@ -91,6 +91,7 @@ struct hx_event {
     enum hx_reason reason;     /* LOST, DENY, EVIDENCE: why */
     struct hx_outcome outcome; /* REPLY, EVIDENCE, RESOLVE_HAPPENED, REFUSED_*, INPUT_WANTED */
     int64_t not_before_ms;     /* REFUSED_TRANSIENT: wait at least so long; 0 = not at all */
+    bool is_for_caller;        /* REFUSED_TRANSIENT: he must do something before the next try */
     bool is_marked;            /* STORED: the claim carries its sent mark already, */
     struct hx_now marked_at;   /* since then */
     bool is_upstream_down;     /* WAIT_OVER: the server could not be started */

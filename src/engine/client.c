@@ -119,8 +119,8 @@ static void take_call(struct hx_session *session, const struct hx_rpc_msg *msg, 
         hx_reply_refused(hx_request_new(session, HX_REQUEST_PASS, msg, line, batch),
                          HX_RPC_INVALID_PARAMS,
                          "Refused, nothing was sent: this tool is not one that the server lists, "
-                         "and too many others have been named, or its name is too long. List the "
-                         "tools and call one of them.");
+                         "and too many others have been named, or its name is too long or holds a "
+                         "zero byte. List the tools and call one of them.");
         return;
     }
     if (hx_tool_class_of(session->link, tool) == HX_CLASS_READ_ONLY) {

@@ -29,6 +29,13 @@ bool hx_write_call(struct hx_buf *out, struct hx_span id, const struct hx_record
     return hx_buf_ok(out);
 }
 
+/* Members that the fingerprint leaves out may differ from what a person saw; what he approved is
+ * what runs (I21). */
+static bool says_what_was_approved(const struct hx_call *call, const struct hx_record *record)
+{
+    return !record->is_approved || hx_span_eq(call->arguments, record->arguments);
+}
+
 /* The request to send: the first caller's own line, or, when nobody here has one, made from the
  * row. */
 static bool prepare_message(struct hx_work *work)
@@ -36,13 +43,13 @@ static bool prepare_message(struct hx_work *work)
     if (hx_buf_ok(&work->message) && work->message.len > 0)
         return true;
     hx_buf_reset(&work->message); /* the last time there was no memory for it */
+    const struct hx_record *record = &work->op.durable;
     hx_list_for_each (node, &work->calls) {
         const struct hx_call *call = hx_container_of(node, struct hx_call, node);
-        if (!call->is_resumed)
+        if (!call->is_resumed && says_what_was_approved(call, record))
             return hx_buf_append_span(&work->message, hx_buf_span(&call->request->message)) == 0;
     }
     /* Without the arguments it would be another call. */
-    const struct hx_record *record = &work->op.durable;
     bool has_all = !hx_span_is_absent(record->arguments) || work->tool->rules.has_stored_arguments;
     return has_all && hx_write_call(&work->message, HX_SPAN_LIT("0"), record);
 }
@@ -161,7 +168,7 @@ bool hx_work_put_on_wire(struct hx_work *work, struct hx_link *link)
     }
     route->work = work;
     if (work->route != NULL)
-        work->route->work = NULL;
+        hx_route_leave(work);
     work->route = route;
     work->is_cancel_forwarded = false;
     arm_limits(work);

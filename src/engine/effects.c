@@ -8,15 +8,11 @@
 
 enum { POLL_MS = 200 };
 
-/* From now on only the new attempt is heard: what becomes of another link says nothing of it. */
+/* What becomes of another link says nothing of the new attempt. */
 static void leave_earlier(struct hx_work *work, const struct hx_link *link)
 {
-    struct hx_route *route = work->route;
-    if (route == NULL || route->link == link)
-        return;
-    route->kind = HX_ROUTE_QUIET;
-    route->work = NULL;
-    work->route = NULL;
+    if (work->route != NULL && work->route->link != link)
+        hx_route_leave(work);
 }
 
 static void persist(struct hx_work *work)

@@ -129,6 +129,7 @@ static void work_rejected(struct hx_work *work, const struct hx_peer_event *even
     if (!may_go_on && hx_nothing_sent_before(&work->op.durable))
         refuse_callers(work, event);
     struct hx_event refused = hx_work_make_event(work, HX_EV_REFUSED_TRANSIENT);
+    refused.is_for_caller = !may_go_on;
     if (event->status == STATUS_TOO_MANY)
         refused.not_before_ms =
             event->retry_after_ms > 0 ? event->retry_after_ms : HX_REFUSED_WAIT_MS;

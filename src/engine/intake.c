@@ -293,6 +293,7 @@ void hx_intake_go_to_row(struct hx_call *call, const struct hx_candidate *candid
     struct hx_work *work = hx_work_find(gateway, &candidate->record->id);
     struct hx_facts facts =
         hx_facts_of(candidate->owner_fact, candidate->is_sender_gone, candidate->is_epoch_current);
+    facts.is_same_target = hx_is_same_target(gateway, candidate->record);
     bool is_idle = work == NULL || work->op.phase == HX_PHASE_IDLE;
     if (is_idle && needs_upstream(gateway, candidate->record, &facts) && !call->was_started &&
         !hx_link_want(call->session->link)) {

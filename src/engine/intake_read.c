@@ -153,6 +153,7 @@ void hx_intake_fill_wanted(struct hx_call *call)
     wanted->created = wanted->updated = gateway->now;
     wanted->contract = call->tool->rules.contract;
     wanted->contract.tool_class = hx_tool_class_of(call->session->link, call->tool);
+    wanted->contract.target = server->target;
     wanted->holder = gateway->ports.store->ops->owner(gateway->ports.store);
     call->needs_approval = hx_needs_approval(gateway, call->tool, call->arguments);
     /* Whoever approves must see what, and that is what runs. */

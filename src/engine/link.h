@@ -68,6 +68,7 @@ struct hx_hello {
 enum hx_route_kind {
     HX_ROUTE_REQUEST,
     HX_ROUTE_WORK,
+    HX_ROUTE_LATE,  /* of an attempt behind which another one was sent: `operation`, no work */
     HX_ROUTE_QUERY, /* about an operation, to a gateway of our kind */
     HX_ROUTE_PROBE, /* of a tool that looks whether it happened */
     HX_ROUTE_TASK,  /* about a task that the server made of a call */
@@ -83,6 +84,7 @@ struct hx_route {
     uint64_t id;
     struct hx_request *request;
     struct hx_work *work;
+    struct hx_id operation;
 };
 
 enum hx_link_state {
@@ -232,6 +234,8 @@ struct hx_route_end {
 
 /* Frees the route. */
 struct hx_route_end hx_route_take(struct hx_route *route);
+/* Another attempt takes the place of the one that this route is of; its answer may still come. */
+void hx_route_leave(struct hx_work *work);
 /* No answer of its own comes for the work of this one. */
 void hx_route_lost(const struct hx_route_end *end, enum hx_reason reason, bool is_sender_gone);
 
@@ -273,6 +277,7 @@ void hx_upstream_failed_request(struct hx_link *link, struct hx_request *request
 
 /* outcome.c: what its tools answer. The route ends; takes the content of `line` when it is kept. */
 void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line);
+void hx_outcome_late(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line);
 /* The same of an answer that came for the attempt in hand on another route. */
 void hx_outcome_answer(struct hx_work *work, const struct hx_rpc_msg *msg, struct hx_buf *line);
 /* Its answer by another way than that of its attempt. Takes the content of `line`. */

@@ -288,8 +288,8 @@ static void cancel(struct hx_request *request, struct hx_span params)
         if (hx_tool_called(session->options.server, naming.tool) == NULL) {
             hx_operations_refuse(request, "INVALID",
                                  "This tool is not one that the server lists, and its name is too "
-                                 "long, or too many others have been named. A call of it would be "
-                                 "refused, so there is nothing to cancel.");
+                                 "long or holds a zero byte, or too many others have been named. A "
+                                 "call of it would be refused, so there is nothing to cancel.");
             return;
         }
         wanted = named(session, naming.tool, naming.key);

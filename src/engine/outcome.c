@@ -71,6 +71,7 @@ static void url_wanted(struct hx_work *work, const struct hx_rpc_msg *msg)
         hx_call_answer_error(call, msg->error);
     }
     struct hx_event event = hx_work_make_event(work, HX_EV_REFUSED_TRANSIENT);
+    event.is_for_caller = true;
     hx_work_step(work, &event, NULL);
 }
 
@@ -181,6 +182,21 @@ void hx_outcome_answer(struct hx_work *work, const struct hx_rpc_msg *msg, struc
     keep_line(work, line);
     HX_CRASH_POINT("reply-not-stored");
     take_reply(work, &event);
+}
+
+/* Of an attempt behind which another one was sent. That something happened is evidence, whenever it
+ * is said; an error says something of that attempt alone. */
+void hx_outcome_late(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line)
+{
+    struct hx_gateway *gateway = route->link->gateway;
+    struct hx_work *work = hx_work_find(gateway, &route->operation);
+    hx_route_free(route);
+    if (work == NULL || msg->kind != HX_RPC_RESULT)
+        return;
+    struct hx_mcp_call_result result = hx_mcp_call_result_read(&gateway->tape, msg);
+    if (result.is_error || result.is_task || !hx_span_is_absent(result.code))
+        return;
+    hx_outcome_evidence(work, msg->result, false, line);
 }
 
 /* As of what can be held (route_of_answer in upstream.c). A request of the server's own may carry

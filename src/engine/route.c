@@ -31,6 +31,15 @@ void hx_route_free(struct hx_route *route)
     hx_free(route);
 }
 
+void hx_route_leave(struct hx_work *work)
+{
+    struct hx_route *route = work->route;
+    route->kind = route->kind == HX_ROUTE_WORK ? HX_ROUTE_LATE : HX_ROUTE_QUIET;
+    route->operation = work->op.durable.id;
+    route->work = NULL;
+    work->route = NULL;
+}
+
 struct hx_route_end hx_route_take(struct hx_route *route)
 {
     struct hx_route_end end = {route->kind, route->request, route->work};

@@ -123,6 +123,7 @@ struct hx_gateway_options {
 /* What holds for one server. */
 struct hx_server_options {
     struct hx_span name;
+    int64_t target; /* digest of what the name stands for: another one gets no re-send (I14) */
     enum hx_hints hints;
     bool is_key_principal_scoped;
     bool is_sep3182_strict;

@@ -134,15 +134,23 @@ void hx_task_due(struct hx_work *work)
 
 /* ---- the attempt ---- */
 
-static void keep_handle(struct hx_work *work)
+static void keep_handle(struct hx_work *work, struct hx_span id)
 {
     struct hx_buf text;
     hx_buf_init(&text, HX_STORE_RESUME_MAX);
     (void)hx_buf_append_span(&text, handle_prefix);
-    (void)hx_buf_append_span(&text, work->task.id);
+    (void)hx_buf_append_span(&text, id);
     hx_assert(hx_buf_ok(&text));
     hx_ladder_keep_task(work, hx_buf_span(&text));
     hx_buf_fini(&text);
+}
+
+/* Its acceptance came when it was unknown already: the ladder asks after it. */
+static void accepted_late(struct hx_work *work, struct hx_span id)
+{
+    keep_handle(work, id);
+    work->search = HX_SEARCH_NONE;
+    hx_ladder_begin(work);
 }
 
 bool hx_task_accepted(struct hx_work *work, struct hx_link *link, struct hx_span task,
@@ -150,18 +158,24 @@ bool hx_task_accepted(struct hx_work *work, struct hx_link *link, struct hx_span
 {
     struct hx_gateway *gateway = work->gateway;
     struct hx_mcp_task accepted;
+    bool is_late = work->op.phase == HX_PHASE_IDLE && work->op.durable.state == HX_OP_UNKNOWN &&
+                   work->search == HX_SEARCH_OVER;
     bool is_new = hx_work_has_attempt(work) && hx_span_is_absent(work->task.id);
-    if (!is_new || !link->has_task_calls || work->link != link)
+    if ((!is_new && !is_late) || !link->has_task_calls || work->link != link)
         return false;
     if (hx_mcp_task_read(&gateway->scratch, task, &gateway->part_limits, &accepted) != 0 ||
         accepted.id.len > HX_STORE_RESUME_MAX / 2)
         return false;
+    if (is_late) {
+        accepted_late(work, accepted.id);
+        return true;
+    }
     hx_task_forget(work);
     work->task.id = hx_work_keep_span(work, accepted.id);
     work->task.progress_route = request;
     work->has_polled = true; /* what it began goes on, whatever becomes of our questions */
     HX_CRASH_POINT("task-unkept");
-    keep_handle(work);
+    keep_handle(work, work->task.id);
     hx_work_heard(work);
     if (work->is_cancel_forwarded)
         (void)hx_task_cancel(work); /* it crossed the acceptance, which it cannot undo */

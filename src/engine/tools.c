@@ -23,10 +23,17 @@ struct hx_tool *hx_tool_get(struct hx_server *server, struct hx_span name)
     return tool;
 }
 
+/* The ledger and the hints know a tool by its C string, so behind a NUL one name would be two. */
+static bool has_nul(struct hx_span name)
+{
+    return hx_span_contains(name, hx_span("", 1));
+}
+
 struct hx_tool *hx_tool_called(struct hx_server *server, struct hx_span name)
 {
     bool is_known = hx_map_find(&server->tools, name) != NULL;
-    bool is_refused = server->tools.count >= CALLED_MAX || name.len > NAME_MAX_BYTES;
+    bool is_refused =
+        server->tools.count >= CALLED_MAX || name.len > NAME_MAX_BYTES || has_nul(name);
     return is_known || !is_refused ? hx_tool_get(server, name) : NULL;
 }
 
@@ -86,7 +93,8 @@ void hx_tools_learn(struct hx_link *link, struct hx_span result)
     while (hx_mcp_tools_next(&tools, &gateway->arena, &listed) == 1) {
         bool is_known = hx_map_find(&link->server->tools, listed.name) != NULL;
         bool is_full = link->server->tools.count >= LISTED_MAX;
-        if (!is_known && (is_full || listed.name.len > NAME_MAX_BYTES))
+        bool is_long = listed.name.len > NAME_MAX_BYTES;
+        if (!is_known && (is_full || is_long || has_nul(listed.name)))
             continue;
         struct hx_tool *tool = hx_tool_get(link->server, listed.name);
         struct hx_hint *hint = find_hint(link, tool);

@@ -131,6 +131,9 @@ static void take_answer(struct hx_link *link, const struct hx_rpc_msg *msg, stru
     case HX_ROUTE_WORK:
         hx_outcome_take(route, msg, line);
         return;
+    case HX_ROUTE_LATE:
+        hx_outcome_late(route, msg, line);
+        return;
     case HX_ROUTE_QUERY:
         hx_inner_answered(route, msg, line);
         return;

@@ -69,7 +69,7 @@ struct hx_work *hx_work_new_absent(struct hx_call *call)
     work->tool = call->tool;
     work->needs_approval = call->needs_approval;
     work->twin_seen = call->twin_seen;
-    work->facts = (struct hx_facts){.is_epoch_current = true, .is_same_target = true};
+    work->facts = (struct hx_facts){.is_epoch_current = true};
     return work;
 }
 
@@ -236,8 +236,14 @@ struct hx_facts hx_facts_of(enum hx_owner_fact owner, bool is_sender_gone, bool 
         .hands = hands[owner],
         .is_sender_gone = is_sender_gone,
         .is_epoch_current = is_epoch_current || owner == HX_OWNER_MINE,
-        .is_same_target = true,
     };
+}
+
+/* A name is given anew to another server easily: by an entry that is edited, or a reload. */
+bool hx_is_same_target(struct hx_gateway *gateway, const struct hx_record *record)
+{
+    const struct hx_server *server = hx_server_named(gateway, record->server);
+    return server == NULL || server->options.target == record->contract.target;
 }
 
 struct hx_event hx_work_make_event(struct hx_work *work, enum hx_event_type type)
@@ -245,6 +251,7 @@ struct hx_event hx_work_make_event(struct hx_work *work, enum hx_event_type type
     struct hx_gateway *gateway = work->gateway;
     struct hx_link *link = hx_work_link(work);
     struct hx_event event = {.type = type, .now = gateway->now, .facts = work->facts};
+    event.facts.is_same_target = hx_is_same_target(gateway, &work->op.durable);
     event.mint.owner = gateway->ports.store->ops->owner(gateway->ports.store);
     event.mint.transport = hx_link_transport(gateway, link);
     if (type == HX_EV_RETRY || type == HX_EV_RESOLVE_AGAIN) {
@@ -371,7 +378,8 @@ void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_go
     event.reason = reason;
     event.facts.is_sender_gone = is_sender_gone;
     /* Sent again at once only where the server is there and the old exchange is closed. */
-    event.facts.is_same_target = is_sender_gone && !must_wait && !is_closing;
+    if (!is_sender_gone || must_wait || is_closing)
+        event.facts.is_same_target = false;
     hx_work_step(work, &event, NULL);
 }
 

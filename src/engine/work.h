@@ -147,6 +147,9 @@ struct hx_event hx_work_make_event(struct hx_work *work, enum hx_event_type type
 /* The claim that is about to be written is of an attempt over `link`, whichever link there was when
  * the core was asked: whoever asks later whether the sender is gone asks by this name. */
 void hx_work_name_transport(struct hx_work *work, const struct hx_link *link);
+/* Does the server's name still stand for what this operation went to? */
+bool hx_is_same_target(struct hx_gateway *gateway, const struct hx_record *record);
+/* All but that. */
 struct hx_facts hx_facts_of(enum hx_owner_fact owner, bool is_sender_gone, bool is_epoch_current);
 
 void hx_work_use_link(struct hx_work *work, struct hx_link *link);

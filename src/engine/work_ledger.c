@@ -152,6 +152,7 @@ void hx_work_stored(struct hx_work *work, struct hx_store_request *done)
             event.fresh = &fresh;
             work->facts = hx_facts_of(row->owner_fact, row->is_sender_gone, row->is_epoch_current);
             event.facts = work->facts;
+            event.facts.is_same_target = hx_is_same_target(gateway, &fresh);
         }
         break;
     case HX_STORE_NOT_DONE:

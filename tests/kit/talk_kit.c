@@ -209,6 +209,7 @@ void talk_kit_begin(struct talk_kit *talk)
     struct hx_server_options server = engine_kit_server_options();
     server.name = hx_span_cstr(talk->options.name != NULL ? talk->options.name : "s");
     server.is_remote = !talk->options.is_child;
+    server.target = talk->options.target;
     server.rules_for = rules_for;
     server.make_upstream = make_upstream;
     server.free_upstream = free_upstream;

@@ -25,6 +25,7 @@ struct talk_kit_options {
     const char *revision;  /* NULL: 2025-11-25. Borrowed. */
     const char *name;      /* of the server; NULL: s. Borrowed. */
     const char *principal; /* NULL: 1000. Borrowed. */
+    int64_t target;        /* of the server */
     bool is_child;         /* the server is a process of ours, not somewhere else */
     bool is_run;           /* `hapax run`: the process has this one client and ends with it */
     /* What client and server say of themselves, as JSON; NULL: nothing. Borrowed. */

@@ -76,11 +76,13 @@ static void every_field_comes_back(void **state)
                                    9,
                                    10,
                                    11,
-                                   12};
+                                   12,
+                                   72057594037927935};
     struct hx_contract back = through_text(&contract);
     assert_same(&contract, &back);
     assert_int_equal(back.tool_class, HX_CLASS_KEYED);
     assert_int_equal(back.row_retention_ms, 12);
+    assert_int_equal(back.target, 72057594037927935); /* the greatest of seven bytes */
     assert_true(back.retries_after_proof);
 }
 

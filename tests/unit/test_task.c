@@ -117,6 +117,30 @@ static void test_a_task_that_cannot_be_followed_is_unknown(void **state)
     }
 }
 
+/* Its caller was told "unknown"; the handle is kept all the same, and the task says what came of
+ * it. */
+static void test_accepted_after_the_timeout_it_is_asked_about(void **state)
+{
+    struct talk_kit talk;
+    (void)state;
+    start(&talk);
+    talk.options.rules.contract.timeout_ms = 1000;
+    talk_kit_end(&talk);
+    talk_kit_begin(&talk);
+    talk_kit_says(&talk, PAY("3", "pay"));
+    talk_kit_waits(&talk, 1000);
+    talk_kit_hears(&talk, "OUTCOME_UNKNOWN");
+    talk_kit_answers(&talk, "\"result\":{\"task\":" TASK("working") "}");
+    talk_kit_says(&talk, PAY("4", "pay")); /* who asks brings a link to ask over */
+    talk_kit_asks(&talk, "\"method\":\"tasks/get\"");
+    talk_kit_answers(&talk, "\"result\":" TASK("completed"));
+    talk_kit_asks(&talk, "\"method\":\"tasks/result\"");
+    talk_kit_answers(&talk, "\"result\":{\"content\":[],\"n\":1}");
+    talk_kit_hears(&talk, "\"n\":1");
+    assert_int_equal(talk.calls, 1);
+    talk_kit_fini(&talk);
+}
+
 /* Nor is an error that is too long to hold. */
 static void test_a_long_error_is_about_the_question(void **state)
 {
@@ -203,6 +227,7 @@ int main(void)
         cmocka_unit_test(test_the_result_is_the_outcome),
         cmocka_unit_test(test_an_error_is_the_outcome_of_a_failed_task_only),
         cmocka_unit_test(test_a_task_that_cannot_be_followed_is_unknown),
+        cmocka_unit_test(test_accepted_after_the_timeout_it_is_asked_about),
         cmocka_unit_test(test_a_long_error_is_about_the_question),
         cmocka_unit_test(test_a_refused_question_proves_nothing),
         cmocka_unit_test(test_the_next_process_goes_on),

@@ -286,6 +286,34 @@ def fresh_key(t, w):
     t.equal(len(t.effects()), 2, "effects")
 
 
+@people("what_was_approved_is_what_runs_ignored_members_too")
+def approved_bytes(t, w):
+    """The fingerprint leaves a member out, so a repeat may come with another one there."""
+    client = w.client(QUICK, "--tool", "charge: approval=always ignore=/note")
+    told = client.result(client.call(args={"n": 1, "note": "to Ann"}, key=KEY + "a1"))
+    t.equal(code(told), "APPROVAL_REQUIRED", "the first call")
+    decide(t, "approve", operation(told)["id"])
+    told = client.result(client.call(args={"n": 1, "note": "to Mallory"}, key=KEY + "a1"))
+    t.true("receipt" in str(told), f"it runs: {told}")
+    t.equal([json.loads(one["args"])["note"] for one in t.effects()], ["to Ann"], "what ran")
+
+
+@people("an_approved_call_that_is_refused_waits_for_its_caller")
+def approved_refused(t, w):
+    """Only the client can open the URL: nothing is tried again without it, and no attempt is used up."""
+    wanted = {"error": '{"code":-32042,"message":"log in","data":{"elicitations":[]}}'}
+    script = {"tools": {"charge": {"runs": [[wanted]] * 6 + [[{"text": "receipt $RECEIPT"}]]}}}
+    client = w.client(script, *ASKS)
+    told = client.result(client.call(args={"n": 1}, key=KEY + "a2"))
+    decide(t, "approve", operation(told)["id"])
+    for tries in range(1, 7):
+        answer = client.answer(client.call(args={"n": 1}, key=KEY + "a2")).json
+        t.equal(answer["error"]["code"], -32042, f"try {tries}: {answer}")
+        t.equal(len(t.effects()), tries, f"calls of the tool after try {tries}")
+    told = client.result(client.call(args={"n": 1}, key=KEY + "a2"))
+    t.true("receipt" in str(told), f"it runs: {told}")
+
+
 def with_sdk(t, sdk):
     bench = Bench(t, sdk, "hapax")
     bench.argv = t.hapax_argv(bench.server, *ASKS)
