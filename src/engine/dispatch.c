@@ -121,7 +121,6 @@ static void arm_limits(struct hx_work *work)
         limit_ms = contract->orphan_timeout_ms;
     if (limit_ms > 0)
         hx_timer_arm(&gateway->timers, &work->limit, hx_mono_after(gateway->now.mono, limit_ms));
-    hx_work_heard(work);
 }
 
 /* The effect key as a header, where the tool takes it there. */
@@ -171,7 +170,9 @@ bool hx_work_put_on_wire(struct hx_work *work, struct hx_link *link)
         hx_route_leave(work);
     work->route = route;
     work->is_cancel_forwarded = false;
-    arm_limits(work);
+    if (!work->has_polled)
+        arm_limits(work); /* of the attempt: it goes on, however often we ask */
+    hx_work_heard(work);
     HX_CRASH_POINT("marked-not-sent");
     send_request(work, link, &line, route->id);
     hx_buf_fini(&line);

@@ -39,8 +39,15 @@ static void end_refused(struct hx_work *work, const struct hx_outcome *outcome)
     hx_work_step(work, &event, NULL);
 }
 
+/* Nothing was sent, and the one behind has tried for as long as we would: whoever waits is told,
+ * and may come again under his key. */
 static void end_unavailable(struct hx_work *work)
 {
+    hx_list_for_each_safe (node, &work->calls) {
+        struct hx_call *call = hx_container_of(node, struct hx_call, node);
+        hx_call_refuse(call, HX_ANSWER_UPSTREAM_UNAVAILABLE,
+                       "The gateway before it cannot run the call now.");
+    }
     struct hx_event event = hx_work_make_event(work, HX_EV_REFUSED_TRANSIENT);
     event.not_before_ms = HX_REFUSED_WAIT_MS;
     hx_work_step(work, &event, NULL);
@@ -60,7 +67,7 @@ static enum hx_inner_before sent_before(const struct hx_work *work)
 {
     if (work->has_polled)
         return HX_INNER_THIS_ATTEMPT;
-    return work->op.durable.attempt.number == 1 ? HX_INNER_NOTHING : HX_INNER_EARLIER_ATTEMPTS;
+    return hx_nothing_sent_before(&work->op.durable) ? HX_INNER_NOTHING : HX_INNER_EARLIER_ATTEMPTS;
 }
 
 /* It comes when we no longer wait for it, or on a stream that was taken up. That something happened

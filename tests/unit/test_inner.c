@@ -317,6 +317,51 @@ static void the_tools_own_error_is_not_the_word_of_a_gateway(void **state)
     }
 }
 
+/* It says each time that nothing was sent, and there is no other attempt: none goes on there, and
+ * whoever calls is told. */
+static void an_inner_gateway_without_a_server_is_told_as_such(void **state)
+{
+    struct talk_kit talk;
+    struct talk_kit_options options = options_of(INNER);
+    (void)state;
+    start(&talk, &options);
+    for (unsigned i = 0; i < 3; i++) {
+        talk_kit_says(&talk, i == 0 ? PAY("3") : i == 1 ? PAY("4") : PAY("5"));
+        assert_int_equal(talk.calls, i + 1);
+        talk_kit_answers(&talk,
+                         "\"error\":{\"code\":1502,\"message\":\"m\",\"data\":" HX_MCP_OWN_ERROR(
+                             "UPSTREAM_UNAVAILABLE", "true", "false") "}");
+        talk_kit_hears(&talk, "UPSTREAM_UNAVAILABLE");
+        talk_kit_waits(&talk, 5000);
+    }
+    talk_kit_says(&talk, PAY("6"));
+    talk_kit_answers(&talk, "\"result\":{\"content\":[],\"n\":1}");
+    talk_kit_hears(&talk, "\"n\":1");
+    talk_kit_fini(&talk);
+}
+
+static void a_poll_moves_no_limit(void **state)
+{
+    struct talk_kit talk;
+    struct talk_kit_options options = options_of(INNER);
+    (void)state;
+    options.rules.contract.timeout_ms = 5000;
+    start(&talk, &options);
+    talk_kit_says(&talk, PAY("3"));
+    for (unsigned i = 1; i < 3; i++) {
+        assert_int_equal(talk.calls, i);
+        answers_in_our_word(&talk, "BUSY");
+        talk_kit_waits(&talk, 2100);
+    }
+    assert_int_equal(talk.calls, 3);
+    answers_in_our_word(&talk, "BUSY");
+    talk_kit_waits(&talk, 900);
+    talk_kit_asks(&talk, "hapax/operations/get");
+    talk_kit_answers(&talk, NOT_FOUND);
+    talk_kit_hears(&talk, "OUTCOME_UNKNOWN");
+    talk_kit_fini(&talk);
+}
+
 /* Marked, it is one, and nothing was sent. */
 static void a_marked_error_is_the_word_of_a_gateway(void **state)
 {
@@ -355,6 +400,8 @@ int main(void)
         cmocka_unit_test(a_late_word_is_no_outcome),
         cmocka_unit_test(a_late_outcome_is_one),
         cmocka_unit_test(the_tools_own_error_is_not_the_word_of_a_gateway),
+        cmocka_unit_test(an_inner_gateway_without_a_server_is_told_as_such),
+        cmocka_unit_test(a_poll_moves_no_limit),
         cmocka_unit_test(a_marked_error_is_the_word_of_a_gateway),
         cmocka_unit_test(a_tools_error_is_passed_on_without_our_mark),
         cmocka_unit_test(it_is_asked_by_name_also_when_it_has_streams),
