@@ -50,6 +50,7 @@ static void end_unavailable(struct hx_work *work)
     }
     struct hx_event event = hx_work_make_event(work, HX_EV_REFUSED_TRANSIENT);
     event.not_before_ms = HX_REFUSED_WAIT_MS;
+    event.is_for_caller = true;
     hx_work_step(work, &event, NULL);
 }
 
