@@ -360,9 +360,64 @@ static void test_an_event_without_memory_is_refused(void **state)
     http_fixture_fini(&fixture);
 }
 
+#define ITS_ERROR "\\\"error\\\":{\\\"code\\\":-32000,\\\"message\\\":\\\"no\\\"}}"
+
+/* What the server ran it may answer with an error under 400, in a form that nobody reads here. */
+static void refusals_that_may_be_answers(bool is_by_library)
+{
+    static const struct {
+        const char *type;
+        const char *body;
+        const char *more;
+        bool is_rejected;
+    } cases[] = {
+        {"application/json", "abcd", "\"Content-Encoding\":\"gzip\"", false},
+        {"application/json", "no", "\"Content-Encoding\":\"Identity\"", true},
+        {"text/event-stream; charset=utf-8", "data: abcd\\n\\n", "", false},
+        {"application/json", "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":4.0," ITS_ERROR, "", false},
+        {"application/json", "{\\\"id\\\":5.0," ITS_ERROR, "", false},
+        {"application/json", "{\\\"id\\\":\\\"six\\\"," ITS_ERROR, "", false},
+        {"application/json", "{\\\"id\\\":null," ITS_ERROR, "", true},
+        {"application/json", "{" ITS_ERROR, "", true},
+        {"application/json", ")]}',\\n{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":9," ITS_ERROR, "",
+         false},
+        {"application/json", "\\u0000{\\u0000}", "", false},
+        {"application/json", "\\\"{'jsonrpc':'2.0','id':11}\\\"", "", false},
+        {"text/html", "<style>b{color:red}</style>no", "", true},
+    };
+    struct http_fixture fixture;
+
+    http_fixture_init_script(&fixture, "{}");
+    fixture.options.has_short_way &= !is_by_library;
+    http_fixture_open(&fixture);
+    http_fixture_greet(&fixture, "2025-11-25");
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hx_peer_event *event;
+        char steps[512];
+        (void)snprintf(steps, sizeof steps, "[{\"status\":[400,\"%s\",\"%s\",{%s}]}]",
+                       cases[i].type, cases[i].body, cases[i].more);
+        http_fixture_call(&fixture, i + 1, steps);
+        event = http_fixture_end_of(&fixture, i + 1);
+        if (event->type != (cases[i].is_rejected ? HX_PEER_REJECTED : HX_PEER_ANSWER_LOST))
+            fail_msg("%s with %s: event %d", cases[i].body, cases[i].more, (int)event->type);
+        hx_peer_event_free(event);
+        assert_int_equal(http_kit_effects(&fixture.kit, i + 1), 1);
+    }
+    http_fixture_close(&fixture);
+    http_fixture_fini(&fixture);
+}
+
+static void test_a_refusal_that_may_be_the_answer_refuses_nothing(void **state)
+{
+    (void)state;
+    refusals_that_may_be_answers(false);
+    refusals_that_may_be_answers(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_refusal_that_may_be_the_answer_refuses_nothing),
         cmocka_unit_test(test_streams_in_every_spelling),
         cmocka_unit_test(test_an_event_without_memory_is_refused),
         cmocka_unit_test(test_an_event_is_there_before_its_stream_ends),

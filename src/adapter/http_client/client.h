@@ -80,7 +80,8 @@ struct hx_http_exchange {
 
     /* What comes back, in the present transfer. */
     bool has_head;
-    bool has_end; /* its head says where it ends: not just where the connection does */
+    bool hides_body; /* it comes in a coding, or as events where a body was due */
+    bool has_end;    /* its head says where it ends: not just where the connection does */
     int status;
     enum hx_http_format format;
     struct hx_buf reply;      /* BODY: as far as message_max; else what of it is worth showing */
@@ -205,7 +206,8 @@ void hx_http_exchange_begin(struct hx_http_exchange *exchange);
 /* The kernel, or the library, took so many more bytes of the body. */
 void hx_http_request_handed_out(struct hx_http_exchange *exchange, size_t count);
 /* What the head of the reply says. */
-void hx_http_request_take_head(struct hx_http_exchange *exchange, int status, struct hx_span type);
+void hx_http_request_take_head(struct hx_http_exchange *exchange, int status, struct hx_span type,
+                               struct hx_span coding);
 /* The same by the library: at the first byte of the reply's body, or at its end when there was
  * none. */
 void hx_http_request_head(struct hx_http_exchange *exchange);

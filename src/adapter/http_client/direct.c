@@ -238,7 +238,8 @@ static void take_head(struct hx_http_connection *connection, const struct hx_htt
         connection->framing = BY_LENGTH;
     else
         connection->framing = head->is_chunked ? BY_CHUNKS : BY_THE_END;
-    hx_http_request_take_head(exchange, (int)head->status, hx_http1_find(head, "content-type"));
+    hx_http_request_take_head(exchange, (int)head->status, hx_http1_find(head, "content-type"),
+                              hx_http1_find(head, "content-encoding"));
     exchange->has_end = connection->framing != BY_THE_END;
     if (head->status >= 300)
         (void)hx_buf_append_span(&exchange->refusal, bytes); /* or what it says of itself is lost */

@@ -23,7 +23,9 @@
  * An error to the request does not count under 401, 403, 407, 429 and a session's 404: what guards
  * the way to the server answers in the same form as the server. A message for another id under 400
  * proves nothing and is LOST. So does what may be the error to it: a reply that broke off, and a
- * ruin. A server that ran the request and answers 400 may die in the middle of saying so.
+ * ruin: what stands in a coding, in events or in another character set, behind a prefix or under an
+ * id that is none may be that error. A server that ran the request and answers 400 may die in the
+ * middle of saying so.
  *
  * The reply to a message that wants no answer is read in the same table; 2xx is then ACCEPTED.
  */

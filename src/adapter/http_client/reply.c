@@ -38,7 +38,7 @@ void hx_http_reply_begin(struct hx_http_exchange *exchange)
     exchange->reply_size = 0;
     exchange->is_oversize = false;
     exchange->has_head = false;
-    exchange->has_end = false;
+    exchange->has_end = exchange->hides_body = false;
     exchange->has_event = false;
     exchange->status = 0;
     exchange->format = HX_HTTP_BODY;
@@ -269,13 +269,40 @@ static enum hx_http_content content_of_oversize(const struct hx_http_exchange *e
     return seen.has_result ? HX_HTTP_ITS_RESULT : HX_HTTP_ITS_ERROR;
 }
 
+/* An object that is no message, and answers something all the same. */
+static bool is_ruined_answer(struct hx_span text)
+{
+    struct hx_skim skim;
+    struct hx_skim_result seen;
+
+    hx_skim_begin(&skim);
+    hx_skim_add(&skim, text);
+    seen = hx_skim_end(&skim);
+    return seen.is_object && seen.has_id && !hx_span_eq_cstr(hx_skim_id(&skim), "null") &&
+           (seen.has_result || seen.has_error);
+}
+
+/* In a coding that we do not undo, in events where a body was due, behind a prefix, in another
+ * character set: who answers so has not refused the request unread. */
+static bool may_hide_an_answer(const struct hx_http_exchange *exchange, struct hx_span text)
+{
+    return exchange->hides_body || hx_span_contains(text, hx_span("", 1)) ||
+           hx_span_contains_nocase(text, HX_SPAN_LIT("jsonrpc"));
+}
+
 /* What a server says of a request before it runs it need be no JSON-RPC. But this may be more. */
 static bool may_be_its_answer(const struct hx_http_exchange *exchange, const struct hx_rpc_msg *msg,
                               struct hx_span text)
 {
+    bool is_text = msg->fault == HX_RPC_PARSE_ERROR || msg->fault == HX_RPC_NOT_MESSAGE;
+
+    if (is_text && may_hide_an_answer(exchange, text))
+        return true;
     switch (msg->fault) {
-    case HX_RPC_PARSE_ERROR:
     case HX_RPC_BAD_UTF8:
+    case HX_RPC_BAD_ID:
+        return true;
+    case HX_RPC_PARSE_ERROR:
     case HX_RPC_OVER_LIMIT:
     case HX_RPC_DUPLICATE_NAME:
         return text.len > 0 && (text.ptr[0] == '{' || text.ptr[0] == '[');
@@ -286,7 +313,6 @@ static bool may_be_its_answer(const struct hx_http_exchange *exchange, const str
     case HX_RPC_BATCH_NESTED:
     case HX_RPC_BAD_VERSION:
     case HX_RPC_NULL_ID:
-    case HX_RPC_BAD_ID:
     case HX_RPC_BAD_METHOD:
     case HX_RPC_BAD_PARAMS:
     case HX_RPC_BAD_ERROR:
@@ -294,7 +320,7 @@ static bool may_be_its_answer(const struct hx_http_exchange *exchange, const str
     case HX_RPC_NEITHER:
         break;
     }
-    return msg->kind == HX_RPC_BATCH || is_its_id(exchange, &msg->id);
+    return msg->kind == HX_RPC_BATCH || is_its_id(exchange, &msg->id) || is_ruined_answer(text);
 }
 
 static enum hx_http_content content_of(const struct hx_http_exchange *exchange,

@@ -74,13 +74,28 @@ static bool is_event_stream(struct hx_span given)
             given.ptr[wanted.len] == ' ' || given.ptr[wanted.len] == '\t');
 }
 
-void hx_http_request_take_head(struct hx_http_exchange *exchange, int status, struct hx_span type)
+static bool is_coded(struct hx_span coding)
+{
+    return coding.len > 0 && !hx_span_eq_nocase(coding, HX_SPAN_LIT("identity"));
+}
+
+void hx_http_request_take_head(struct hx_http_exchange *exchange, int status, struct hx_span type,
+                               struct hx_span coding)
 {
     bool is_ok = status >= 200 && status < 300;
 
     exchange->has_head = true;
     exchange->status = status;
     exchange->format = is_ok && is_event_stream(type) ? HX_HTTP_STREAM : HX_HTTP_BODY;
+    exchange->hides_body = is_coded(coding) || (!is_ok && is_event_stream(type));
+}
+
+static struct hx_span content_coding(CURL *easy)
+{
+    struct curl_header *header = NULL;
+    CURLHcode rc = curl_easy_header(easy, "Content-Encoding", 0, CURLH_HEADER, -1, &header);
+
+    return rc == CURLHE_OK ? hx_span_cstr(header->value) : HX_SPAN_NONE;
 }
 
 /* Else it lasts until the connection ends, and one that ends too soon looks no different. */
@@ -102,7 +117,8 @@ void hx_http_request_head(struct hx_http_exchange *exchange)
 
     hx_assert(curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK);
     hx_assert(curl_easy_getinfo(exchange->easy, CURLINFO_CONTENT_TYPE, &type) == CURLE_OK);
-    hx_http_request_take_head(exchange, (int)status, hx_span_cstr(type));
+    hx_http_request_take_head(exchange, (int)status, hx_span_cstr(type),
+                              content_coding(exchange->easy));
     exchange->has_end = has_end(exchange->easy);
     hx_http_direct_learn(&exchange->client->direct, exchange->easy);
     if (exchange->is_initialize && status >= 200 && status < 300 && !exchange->is_get)
@@ -174,6 +190,7 @@ static void build_headers(struct hx_http_exchange *exchange)
 
     hx_assert(*list == NULL);
     hx_http_header_append(list, "User-Agent: hapax");
+    hx_http_header_append(list, "Accept-Encoding: identity"); /* without it any may come */
     if (exchange->purpose != HX_HTTP_GOODBYE && !exchange->is_get) {
         hx_http_header_append(list, "Content-Type: application/json");
         hx_http_header_append(list, "Accept: application/json, text/event-stream");
