@@ -458,6 +458,23 @@ static void the_next_request_says_that_the_answer_was_read(void **state)
     one_fini(&one);
 }
 
+static void a_request_sent_before_the_answer_says_nothing_of_it(void **state)
+{
+    struct one one;
+
+    (void)state;
+    one_init(&one, NULL);
+    web_send_text(&one.kit, one.fd, GET("/next"));
+    web_kit_answer(&one.kit, one.exchange, 200, "unread", 1);
+    web_kit_expect_tag(&one.kit, HX_WEB_WRITTEN, 1);
+    one.exchange = web_kit_request(&one.kit, "/next");
+    web_reset(one.fd);
+    one.fd = -1;
+    web_kit_expect_tag(&one.kit, HX_WEB_TAKEN_BACK, 1);
+    web_kit_expect_gone(&one.kit, one.exchange, HX_WEB_GONE_RESET);
+    one_fini(&one);
+}
+
 static void soon(struct hx_http_server_options *options)
 {
     options->taken_back_within_ms = 20;
@@ -663,6 +680,7 @@ int main(void)
         cmocka_unit_test(an_answer_that_was_read_stays_sent),
         cmocka_unit_test(an_answer_that_was_not_read_is_taken_back),
         cmocka_unit_test(the_next_request_says_that_the_answer_was_read),
+        cmocka_unit_test(a_request_sent_before_the_answer_says_nothing_of_it),
         cmocka_unit_test(a_late_reset_says_nothing_of_an_answer),
         cmocka_unit_test(a_large_answer_that_is_not_read_is_cut),
         cmocka_unit_test(on_a_unix_socket_too),

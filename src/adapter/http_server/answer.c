@@ -38,6 +38,7 @@ void answer_fate(void *arg, uint64_t tag, enum hx_outgoing_fate fate)
         break;
     case HX_OUTGOING_WRITTEN:
         tell(server, HX_WEB_WRITTEN, tag);
+        conn->is_ahead = conn_has_input(conn);
         if (tag != 0)
             hx_web_receipts_add(&conn->receipts, tag, conn->out.written_bytes,
                                 hx_loop_now(server->loop));

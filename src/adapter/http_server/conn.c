@@ -202,6 +202,13 @@ static void settle_receipts(struct conn *conn, enum hx_web_gone reason)
     hx_web_receipts_settle(&conn->receipts, tell_taken_back, conn);
 }
 
+bool conn_has_input(const struct conn *conn)
+{
+    int waiting = 0;
+
+    return ioctl(conn->fd, FIONREAD, &waiting) != 0 || waiting > 0;
+}
+
 void conn_gone(struct conn *conn, enum hx_web_gone reason)
 {
     bool is_told = conn->state == CONN_WAITING || conn->state == CONN_STREAMING;
@@ -267,8 +274,9 @@ static int read_once(struct conn *conn)
     if (len > 0) {
         /* The client has seen the answer before it sends the next request, unless that was on its
          * way already. */
-        if (conn->state == CONN_HEAD && conn->in.len == 0)
+        if (conn->state == CONN_HEAD && conn->in.len == 0 && !conn->is_ahead)
             hx_web_receipts_clear(&conn->receipts);
+        conn->is_ahead = false;
         intake_bytes(conn, hx_span(server->scratch, (size_t)len));
         /* TCP gave all that it had; what comes later has an edge, and an end of file that was there
          * already will be asked for. Saves the read that would find nothing. */

@@ -81,6 +81,7 @@ struct conn {
     enum conn_state state;
     bool is_local;
     bool is_readable;
+    bool is_ahead;      /* what comes next was sent before the last answer could be read */
     bool is_keep_alive; /* what the request wants, and we have not refused */
     bool is_minor_0;    /* HTTP/1.0 */
     bool is_head_only;  /* HEAD: bodies are not sent */
@@ -151,6 +152,8 @@ void conn_linger(struct conn *conn);
 void conn_gone(struct conn *conn, enum hx_web_gone reason);
 /* True, with the reason, when nobody reads what we would write; asks the kernel. */
 bool conn_is_gone(struct conn *conn, enum hx_web_gone *ret_reason);
+/* Something of the client's is in the kernel, not read yet. */
+bool conn_has_input(const struct conn *conn);
 void conn_free(struct conn *conn);
 
 /* intake.c: bytes to requests */
