@@ -176,7 +176,7 @@ int hx_file_check_name(const char *path)
     struct stat info;
     struct statx more;
     if (lstat(path, &info) < 0)
-        return errno == ENOENT ? 0 : HX_RAISE_ERRNO("The ledger %s cannot be examined", path);
+        return 0; /* it is not there, or whoever opens it says what is wrong */
     if (S_ISLNK(info.st_mode))
         return HX_RAISE(HX_E_STORE,
                         "The ledger %s is a symbolic link that leads to no file: name the file "
