@@ -129,6 +129,15 @@ void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struc
         hx_outcome_answer(work, msg, line);
 }
 
+/* What a server says of the key it was sent (SEP-3182): that another request under it is under way,
+ * or that it does not know what became of it. It is no word of the tool's. */
+static bool is_about_its_key(const struct hx_work *work, const struct hx_mcp_error *error)
+{
+    return work->op.durable.contract.tool_class == HX_CLASS_KEYED &&
+           work->tool->rules.is_effect_key_param && error->data_type.state == HX_MCP_TEXT_GIVEN &&
+           hx_span_starts_with(error->data_type.text, HX_SPAN_LIT("idempotency_"));
+}
+
 void hx_outcome_answer(struct hx_work *work, const struct hx_rpc_msg *msg, struct hx_buf *line)
 {
     struct hx_gateway *gateway = work->gateway;
@@ -170,6 +179,10 @@ void hx_outcome_answer(struct hx_work *work, const struct hx_rpc_msg *msg, struc
                                                    work->tool->rules.result_max);
     if (hx_inner_take(work, &result, &error, &outcome))
         return;
+    if (is_about_its_key(work, &error)) {
+        hx_work_lost(work, HX_REASON_INNER_UNKNOWN, false);
+        return;
+    }
     const struct hx_no_effect_rule *rule =
         is_error ? find_no_effect(work->tool, error.has_code, error.code, text) : NULL;
     struct hx_event event = hx_work_make_event(work, HX_EV_REPLY);

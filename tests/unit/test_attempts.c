@@ -138,6 +138,31 @@ static void a_url_that_is_wanted_uses_up_no_attempt(void **state)
     talk_kit_fini(&talk);
 }
 
+/* A server that knows keys says of ours that it is in use there: that is no outcome of the tool. */
+static void a_word_about_the_key_is_no_outcome(void **state)
+{
+    static const char *const types[] = {"idempotency_key_in_progress",
+                                        "idempotency_outcome_unknown", "idempotency_key_conflict"};
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        for (int is_keyed = 0; is_keyed < 2; is_keyed++) {
+            struct talk_kit talk;
+            struct hx_tool_rules rules = engine_kit_rules();
+            char answer[160];
+            rules.contract.tool_class = is_keyed ? HX_CLASS_KEYED : HX_CLASS_OPAQUE;
+            rules.is_effect_key_param = is_keyed;
+            start(&talk, &rules, 0);
+            talk_kit_says(&talk, PAY("3"));
+            snprintf(answer, sizeof answer,
+                     "\"error\":{\"code\":-32603,\"message\":\"m\",\"data\":{\"type\":\"%s\"}}",
+                     types[i]);
+            talk_kit_answers(&talk, answer);
+            talk_kit_hears(&talk, is_keyed ? "OUTCOME_UNKNOWN" : "-32603");
+            talk_kit_fini(&talk);
+        }
+    }
+}
+
 /* The ledger and the rules know a tool by its C string: behind a NUL one name would be two. */
 static void a_name_with_a_nul_is_refused(void **state)
 {
@@ -159,6 +184,7 @@ int main(void)
         cmocka_unit_test(a_late_refusal_is_no_evidence),
         cmocka_unit_test(another_server_of_the_name_gets_no_second_attempt),
         cmocka_unit_test(a_url_that_is_wanted_uses_up_no_attempt),
+        cmocka_unit_test(a_word_about_the_key_is_no_outcome),
         cmocka_unit_test(a_name_with_a_nul_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
