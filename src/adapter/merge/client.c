@@ -103,6 +103,8 @@ static void take_cancel(struct merge *merge, const struct hx_rpc_msg *msg)
     }
     if (request->kind == REQUEST_INITIALIZE)
         return; /* must not be cancelled */
+    if (hx_map_find_next(&request->by_id) != NULL)
+        return; /* it means one of several, and nobody can say which: see the engine's own */
     struct hx_list *ticket = hx_list_first(&request->tickets);
     if (request->kind == REQUEST_ONE && ticket != NULL) {
         /* Its leg knows whether the server is told, and settles the exchange. */
