@@ -164,13 +164,13 @@ class Connection:
     def with_an_id(message):
         """The schemas do not know JSON-RPC's rule that an error about a message whose id could not
         be read has the id null; 2025-11-25 lets it be left out. Both are right, so such an error is
-        judged with an id.
+        judged with an id. A session that is over is refused (-32001) without a look at the message.
         """
         error = message.get("error") if isinstance(message, dict) else None
         if (
             isinstance(error, dict)
             and message.get("id") is None
-            and error.get("code") in (-32700, -32600)
+            and error.get("code") in (-32700, -32600, -32001)
         ):
             return {**message, "id": 0}
         return message
