@@ -84,6 +84,20 @@ static void a_deferred_key_that_dangles_is_no_doubt(void **state)
 }
 
 /* Its commits would go into a log that nobody else reads. */
+/* Pools and mappers set it on each connection they give out. */
+static void what_the_owner_of_the_connection_sets_makes_no_commit_unsynced(void **state)
+{
+    enum { FULL = 2 };
+    struct bench *bench = *state;
+    struct shop shop;
+    shop_open(&shop, bench);
+    db_run(shop.db, "PRAGMA synchronous = OFF");
+    assert_ok(bench, hapax_begin(shop.conn, &bench->error));
+    assert_int_equal(db_number(shop.db, "PRAGMA synchronous"), FULL);
+    assert_ok(bench, hapax_commit(shop.conn, &bench->error));
+    shop_close(&shop);
+}
+
 static void a_connection_by_another_name_is_refused(void **state)
 {
     struct bench *bench = *state;
@@ -482,6 +496,7 @@ int main(void)
         TEST(both_are_committed_together),
         TEST(a_deferred_key_that_dangles_is_no_doubt),
         TEST(a_connection_by_another_name_is_refused),
+        TEST(what_the_owner_of_the_connection_sets_makes_no_commit_unsynced),
         TEST(neither_is_there_after_a_rollback),
         TEST(an_outcome_may_be_tried_again_after_a_rollback),
         TEST(a_large_outcome_goes_with_the_rollback),

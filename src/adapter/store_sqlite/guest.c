@@ -222,6 +222,7 @@ int hx_guest_begin(struct hx_guest *guest)
     int rc = allow_writes(guest, true);
     if (rc < 0)
         return HX_TRACE(rc);
+    ledger->is_full_sync = false; /* the connection is its owner's, who may have set it since */
     rc = hx_ledger_begin(ledger, HX_TXN_SYNCED);
     if (rc != 0) {
         hx_ledger_ignore(allow_writes(guest, false)); /* begin has told what matters */
