@@ -47,12 +47,6 @@ bool hx_nothing_sent_before(const struct hx_record *record)
            record->earlier.confirmed == 0;
 }
 
-bool hx_runs_alone(const struct hx_record *record)
-{
-    return record->is_approved && record->attempt.state != HX_ATTEMPT_REFUSED &&
-           record->earlier.refused == 0;
-}
-
 bool hx_nothing_sent(const struct hx_record *record, const struct hx_facts *facts)
 {
     return hx_attempt_is_unsent(record, facts) && hx_nothing_sent_before(record);

@@ -26,8 +26,4 @@ bool hx_nothing_sent(const struct hx_record *record, const struct hx_facts *fact
 /* The same if the present attempt should turn out dead or refused: do the earlier ones allow it? */
 bool hx_nothing_sent_before(const struct hx_record *record);
 
-/* A ready operation that a person approved runs though nobody waits for it. What was refused since
- * waits for its caller: trying alone would use up its attempts, or ask for nobody's login. */
-bool hx_runs_alone(const struct hx_record *record);
-
 #endif

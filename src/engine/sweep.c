@@ -60,7 +60,8 @@ static void settle(struct hx_gateway *gateway, const struct hx_store_found *foun
         return;
     bool is_left = record->state == HX_OP_RUNNING && found->owner_fact == HX_OWNER_DEAD;
     bool is_stale_question = hx_recover_needs_human(record, &gateway->now) && !record->needs_human;
-    bool is_approved = record->state == HX_OP_READY && hx_runs_alone(record);
+    /* What was sent and refused waits for its caller: trying alone would use up its attempts. */
+    bool is_approved = record->state == HX_OP_READY && record->is_approved && record->sends == 0;
     struct hx_work *work = hx_work_find(gateway, &record->id);
     if (!is_left && !is_stale_question && !is_approved) {
         look_after(gateway, found, work);

@@ -445,6 +445,40 @@ static void late_outcome_of_a_ready_operation_stops_it_from_running_again(void *
     assert_true(op.durable.is_disputed);
 }
 
+/* It is no outcome, and only the caller brings the next try: it uses up none of ours, and nothing
+ * is sent again by itself, not even where the contract would allow it. */
+static void what_only_the_caller_can_mend_uses_up_no_attempt(void **state)
+{
+    (void)state;
+    struct hx_event refused = event_of(HX_EV_REFUSED_TRANSIENT);
+    refused.is_for_caller = true;
+    begin_sent(HX_CLASS_OPAQUE);
+    op.waiters = 0;
+    give(refused);
+    step(HX_EV_STORED);
+    assert_int_equal(op.durable.state, HX_OP_READY);
+    assert_int_equal(op.durable.sends, 0);
+
+    begin_sent(HX_CLASS_OPAQUE);
+    op.durable.is_approved = true;
+    give(refused);
+    assert_int_equal(op.next.sends, 1); /* it runs without a caller, so INV-24 has to hold */
+
+    begin_sent(HX_CLASS_IDEMPOTENT);
+    struct hx_event lost = event_of(HX_EV_LOST);
+    lost.facts.is_sender_gone = true;
+    give(lost);
+    step(HX_EV_STORED);
+    step(HX_EV_STORED);
+    step(HX_EV_FIRST_BYTE);
+    assert_int_equal(op.durable.attempt.number, 2);
+    refused.facts.is_sender_gone = true;
+    give(refused);
+    step(HX_EV_STORED);
+    assert_int_equal(op.durable.state, HX_OP_UNKNOWN);
+    assert_int_equal(op.durable.sends, 1);
+}
+
 static void second_of_two_retries_follows_the_winner(void **state)
 {
     (void)state;
@@ -764,6 +798,7 @@ int main(void)
         cmocka_unit_test(successor_from_a_gap_is_unknown),
         cmocka_unit_test(row_of_a_restored_copy_never_runs_by_itself),
         cmocka_unit_test(late_outcome_of_a_ready_operation_stops_it_from_running_again),
+        cmocka_unit_test(what_only_the_caller_can_mend_uses_up_no_attempt),
         cmocka_unit_test(second_of_two_retries_follows_the_winner),
         cmocka_unit_test(failed_starts_are_counted_only_while_nothing_starts),
         cmocka_unit_test(who_waits_for_a_server_that_is_down_is_told_so),
