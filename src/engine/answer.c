@@ -227,8 +227,8 @@ static int write_tool_error(struct hx_buf *line, const struct hx_call *call, str
         hx_rewrite_tool_error_build(&call->gateway->rewrite, error, call->request->raw_id, line);
     if (rc <= 0)
         return rc;
-    /* What is no object says nothing in our name. */
-    /* The buffer remembers a failure, and the last append returns it. */
+    /* What is no object says nothing in our name. The buffer remembers a failure, and the last
+     * append returns it. */
     (void)hx_buf_append_cstr(line, "{\"jsonrpc\":\"2.0\",\"id\":");
     (void)hx_buf_append_span(line, call->request->raw_id);
     (void)hx_buf_append_cstr(line, ",\"error\":");

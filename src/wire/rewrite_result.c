@@ -214,23 +214,30 @@ int hx_rewrite_result_message(struct hx_rewrite *rewrite, struct hx_span message
     return hx_rewrite_end(rewrite, &splice, rc, out);
 }
 
-int hx_rewrite_result_build(struct hx_rewrite *rewrite, struct hx_span result,
-                            const struct hx_rewrite_result *change, struct hx_buf *out)
+/* The response around what was spliced: its only member beside the head is named `member`. */
+static int build_around(struct hx_rewrite *rewrite, struct hx_splice *splice, int rc,
+                        struct hx_span id, const char *member, struct hx_buf *out)
 {
-    struct hx_splice splice;
     size_t len = out->len;
-    int rc = hx_rewrite_begin(rewrite, result, 3, &splice);
-    if (rc != 0)
-        return rc;
-    rc = change_result(rewrite, &splice, 0, change);
-    hx_rewrite_put_head(out, change->id);
-    (void)hx_buf_append_cstr(out, ",\"result\":");
-    rc = hx_rewrite_end(rewrite, &splice, rc, out);
+    hx_rewrite_put_head(out, id);
+    (void)hx_buf_printf(out, ",\"%s\":", member);
+    rc = hx_rewrite_end(rewrite, splice, rc, out);
     if (rc == 0)
         rc = hx_buf_append_char(out, '}');
     if (rc != 0)
         hx_rewrite_take_back(out, len);
     return rc;
+}
+
+int hx_rewrite_result_build(struct hx_rewrite *rewrite, struct hx_span result,
+                            const struct hx_rewrite_result *change, struct hx_buf *out)
+{
+    struct hx_splice splice;
+    int rc = hx_rewrite_begin(rewrite, result, 3, &splice);
+    if (rc != 0)
+        return rc;
+    rc = change_result(rewrite, &splice, 0, change);
+    return build_around(rewrite, &splice, rc, change->id, "result", out);
 }
 
 int hx_rewrite_tool_error_build(struct hx_rewrite *rewrite, struct hx_span error, struct hx_span id,
@@ -239,17 +246,9 @@ int hx_rewrite_tool_error_build(struct hx_rewrite *rewrite, struct hx_span error
     static const struct hx_span envelope[] = {HX_SPAN_INIT("data"),
                                               HX_SPAN_INIT(HX_MCP_META_OPERATION)};
     struct hx_splice splice;
-    size_t len = out->len;
     int rc = hx_rewrite_begin(rewrite, error, 3, &splice);
     if (rc != 0)
         return rc;
     rc = hx_splice_unset(&splice, 0, envelope, 2, false);
-    hx_rewrite_put_head(out, id);
-    (void)hx_buf_append_cstr(out, ",\"error\":");
-    rc = hx_rewrite_end(rewrite, &splice, rc, out);
-    if (rc == 0)
-        rc = hx_buf_append_char(out, '}');
-    if (rc != 0)
-        hx_rewrite_take_back(out, len);
-    return rc;
+    return build_around(rewrite, &splice, rc, id, "error", out);
 }
