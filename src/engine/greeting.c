@@ -64,7 +64,8 @@ static void send_quiet(struct hx_link *link, const struct hx_buf *message)
     hx_route_id_text(route, id);
     hx_buf_init(&line, link->gateway->options.message_max + 64);
     if (hx_rewrite_id(&msg, hx_span_cstr(id), &line) == 0)
-        hx_link_send(link, &line, 0);
+        hx_link_send(link, &line, route->id);
+    hx_route_quiet(route);
     hx_buf_fini(&line);
 }
 

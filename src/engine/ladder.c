@@ -78,9 +78,10 @@ void hx_ladder_leave(struct hx_work *work)
     work->search = HX_SEARCH_OVER;
     work->route = NULL;
     route->work = NULL;
-    route->kind = HX_ROUTE_QUIET;
-    if (!is_listening)
-        return; /* its answer will come, and find that nobody wants it */
+    if (!is_listening) {
+        hx_route_quiet(route); /* its answer will come, and find that nobody wants it */
+        return;
+    }
     hx_route_free(route);
     link->upstream->ops->drop(link->upstream, tag);
     hx_link_stir(link);
@@ -108,6 +109,7 @@ static void listen_to(struct hx_work *work)
     work->is_inner = link->has_operations; /* what comes may be its word, and no outcome */
     note_step(work, "stream taken up");
     link->upstream->ops->resume(link->upstream, work->handle, route->id);
+    hx_route_give_way(route);
 }
 
 void hx_ladder_go_on(struct hx_work *work)

@@ -85,6 +85,7 @@ struct hx_route {
     struct hx_request *request;
     struct hx_work *work;
     struct hx_id operation;
+    struct hx_timer end; /* QUIET: nothing is heard on it from then on */
 };
 
 enum hx_link_state {
@@ -220,6 +221,11 @@ void hx_link_end(struct hx_link *link, bool is_killed);
 /* route.c: requests under ids of our own. */
 struct hx_route *hx_route_new(struct hx_link *link, enum hx_route_kind kind);
 void hx_route_free(struct hx_route *route);
+/* Nobody wants its answer: after a while it is over, since a server need not answer what was
+ * cancelled. */
+void hx_route_quiet(struct hx_route *route);
+/* Its answer is evidence still, but nobody waits for it: it is in nobody's way. */
+void hx_route_give_way(const struct hx_route *route);
 struct hx_route *hx_route_find(struct hx_link *link, uint64_t id);
 /* Our own ids are positive integers written plainly; NULL for anything else. */
 struct hx_route *hx_route_find_rpc(struct hx_link *link, const struct hx_rpc_id *id);

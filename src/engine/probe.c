@@ -72,9 +72,9 @@ static void drop_probe(struct hx_work *work)
         hx_link_stir(link);
         return;
     }
-    route->kind = HX_ROUTE_QUIET;
     route->work = NULL;
     work->probe_route = NULL;
+    hx_route_quiet(route);
 }
 
 void hx_probe_end(struct hx_work *work)

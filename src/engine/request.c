@@ -54,7 +54,7 @@ void hx_request_free(struct hx_request *request)
     if (request->route != NULL) {
         /* A late answer finds a route without a request, and is dropped. */
         request->route->request = NULL;
-        request->route->kind = HX_ROUTE_QUIET;
+        hx_route_quiet(request->route);
     }
     struct hx_batch *batch = request->batch;
     hx_buf_fini(&request->message);

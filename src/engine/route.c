@@ -6,12 +6,27 @@
 
 #include <stdio.h>
 
+/* It is a while, as the answer may be on its way, and a server may take a closed connection ill. */
+enum { QUIET_MS = 30 * 1000 };
+
+static void on_end(struct hx_timer *timer)
+{
+    struct hx_route *route = hx_container_of(timer, struct hx_route, end);
+    struct hx_link *link = route->link;
+    uint64_t tag = route->id;
+    hx_route_free(route);
+    if (hx_link_has_exchanges(link))
+        link->upstream->ops->drop(link->upstream, tag);
+    hx_link_stir(link);
+}
+
 struct hx_route *hx_route_new(struct hx_link *link, enum hx_route_kind kind)
 {
     struct hx_route *route = hx_new(struct hx_route);
     route->link = link;
     route->kind = kind;
     route->id = link->next_id++;
+    route->end.fire = on_end;
     hx_list_append(&link->route_list, &route->node);
     hx_map_insert(&link->routes, &route->by_id,
                   hx_span((const char *)&route->id, sizeof(route->id)));
@@ -20,6 +35,7 @@ struct hx_route *hx_route_new(struct hx_link *link, enum hx_route_kind kind)
 
 void hx_route_free(struct hx_route *route)
 {
+    hx_timer_disarm(&route->link->gateway->timers, &route->end);
     if (route->request != NULL)
         route->request->route = NULL;
     if (route->work != NULL && route->kind == HX_ROUTE_PROBE)
@@ -31,13 +47,33 @@ void hx_route_free(struct hx_route *route)
     hx_free(route);
 }
 
+void hx_route_give_way(const struct hx_route *route)
+{
+    struct hx_upstream *upstream = route->link->upstream;
+    if (upstream->ops->give_way != NULL)
+        upstream->ops->give_way(upstream, route->id);
+}
+
+void hx_route_quiet(struct hx_route *route)
+{
+    struct hx_gateway *gateway = route->link->gateway;
+    route->kind = HX_ROUTE_QUIET;
+    hx_timer_arm(&gateway->timers, &route->end, hx_mono_after(gateway->now.mono, QUIET_MS));
+    hx_route_give_way(route);
+}
+
 void hx_route_leave(struct hx_work *work)
 {
     struct hx_route *route = work->route;
-    route->kind = route->kind == HX_ROUTE_WORK ? HX_ROUTE_LATE : HX_ROUTE_QUIET;
     route->operation = work->op.durable.id;
     route->work = NULL;
     work->route = NULL;
+    if (route->kind != HX_ROUTE_WORK) {
+        hx_route_quiet(route);
+        return;
+    }
+    route->kind = HX_ROUTE_LATE;
+    hx_route_give_way(route);
 }
 
 struct hx_route_end hx_route_take(struct hx_route *route)

@@ -197,7 +197,9 @@ bool hx_task_cancel(struct hx_work *work)
     /* A task is not stopped by "notifications/cancelled". What the server answers says nothing of
      * what it did. */
     struct hx_route *route = hx_route_new(link, HX_ROUTE_QUIET);
-    if (!send_about(work, link, "tasks/cancel", route))
+    if (send_about(work, link, "tasks/cancel", route))
+        hx_route_quiet(route);
+    else
         hx_route_free(route);
     return true;
 }

@@ -381,6 +381,8 @@ void hx_work_lost(struct hx_work *work, enum hx_reason reason, bool is_sender_go
     if (!is_sender_gone || must_wait || is_closing)
         event.facts.is_same_target = false;
     hx_work_step(work, &event, NULL);
+    if (work->route != NULL && !hx_work_has_attempt(work))
+        hx_route_give_way(work->route);
 }
 
 void hx_work_upstream_ready(struct hx_work *work)

@@ -82,7 +82,7 @@ enum hx_peer_loss {
     HX_PEER_LOSS_NO_ANSWER,  /* the reply ended in order, and the answer was not in it */
     HX_PEER_LOSS_RESUME,     /* its stream could not be taken up again */
     HX_PEER_LOSS_STALLED,    /* no byte accepted for stall_timeout with the request half written */
-    HX_PEER_LOSS_STOPPED     /* we stopped waiting: stop or kill */
+    HX_PEER_LOSS_STOPPED     /* we stopped waiting: stop or kill, or it gave way */
 };
 
 struct hx_upstream;
@@ -142,6 +142,10 @@ struct hx_upstream_ops {
                       uint64_t tag);
     /* Nobody waits for request `tag` any more: its exchange is closed, the others go on. */
     void (*drop)(struct hx_upstream *upstream, uint64_t tag);
+    /* Nobody waits for request `tag` now, and its answer is welcome all the same: when others need
+     * its place it is given up, the oldest first. Then the answer is lost (STOPPED); of one that
+     * has not begun, NOT_SENT is told at once. */
+    void (*give_way)(struct hx_upstream *upstream, uint64_t tag);
     /* Waits on for an answer that a RESUME_POINT, perhaps of an earlier process, tells of, under
      * this tag. Ends as a request does; there is no fate. The answer carries the id it had then. */
     void (*resume)(struct hx_upstream *upstream, struct hx_span text, uint64_t tag);

@@ -87,12 +87,30 @@ static void up_stop(struct hx_upstream *upstream)
     talk_kit_from_server(talk_of(upstream), HX_PEER_CLOSED, 0, "");
 }
 
+static void up_drop(struct hx_upstream *upstream, uint64_t tag)
+{
+    talk_of(upstream)->dropped = tag;
+}
+
+static void up_give_way(struct hx_upstream *upstream, uint64_t tag)
+{
+    talk_of(upstream)->gave_way = tag;
+}
+
+static void up_resume(struct hx_upstream *upstream, struct hx_span text, uint64_t tag)
+{
+    (void)text;
+    talk_of(upstream)->taken_up = tag;
+}
+
 static const struct hx_upstream_ops up_ops = {.start = up_start,
                                               .send = up_send,
                                               .stop = up_stop,
                                               .kill = up_stop,
                                               .hold = engine_kit_upstream_hold,
-                                              .drop = engine_kit_upstream_drop,
+                                              .drop = up_drop,
+                                              .give_way = up_give_way,
+                                              .resume = up_resume,
                                               .transport_name = engine_kit_upstream_name};
 
 /* One that is a process of ours: nothing of it is dropped by itself. */

@@ -48,6 +48,11 @@ struct talk_kit {
     /* The last request to the server, and what it went under; empty once it is answered. */
     char asked[TALK_KIT_TEXT_MAX];
     uint64_t tag;
+    /* The last request whose exchange was dropped, and that was told to give way; 0 = none. */
+    uint64_t dropped;
+    uint64_t gave_way;
+    /* The last stream that was taken up: under this tag; 0 = none. */
+    uint64_t taken_up;
     char told[TALK_KIT_TEXT_MAX];             /* the last line to the client */
     unsigned settled[HX_SETTLING_UNREAD + 1]; /* exchanges that got no line */
 };

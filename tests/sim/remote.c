@@ -261,6 +261,19 @@ static void drop(struct hx_upstream *port, uint64_t tag)
     }
 }
 
+/* For one in eight the place is needed at once. */
+static void give_way(struct hx_upstream *port, uint64_t tag)
+{
+    const struct sim_upstream *upstream = sim_upstream_of(port);
+    struct sim *sim = upstream->life->sim;
+    for (uint32_t i = 1; i <= sim->run_count && !upstream->life->is_frozen; i++) {
+        struct sim_run *run = sim_run_get(sim, i);
+        bool is_its = run->heard_by == upstream->number && run->heard_as == tag;
+        if (is_its && !sim->is_calm && run->number % 8 == 0)
+            lose(sim, run, HX_PEER_LOSS_STOPPED);
+    }
+}
+
 static void resume(struct hx_upstream *port, struct hx_span text, uint64_t tag)
 {
     struct sim_upstream *upstream = sim_upstream_of(port);
@@ -380,5 +393,6 @@ const struct hx_upstream_ops sim_remote_ops = {
     .transport_name = transport_name,
     .send_with = send_with,
     .drop = drop,
+    .give_way = give_way,
     .resume = resume,
 };

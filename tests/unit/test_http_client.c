@@ -529,44 +529,6 @@ static void test_five_hundred_at_once(void **state)
     finish(&fixture);
 }
 
-static void test_more_than_the_maximum_wait(void **state)
-{
-    struct http_fixture fixture;
-
-    (void)state;
-    http_fixture_init_script(&fixture, "{}");
-    fixture.options.exchanges_max = 2;
-    http_fixture_open(&fixture);
-    for (unsigned id = 1; id <= 40; id++)
-        http_fixture_call(&fixture, id, NULL);
-    for (unsigned id = 1; id <= 40; id++)
-        http_fixture_expect_answer(&fixture, id, NULL);
-    assert_int_equal(requests(&fixture, "\"conn\": 2"), 0);
-    finish(&fixture);
-}
-
-/* What the running calls may wait for must not wait for them. */
-static void test_the_maximum_holds_for_requests_only(void **state)
-{
-    struct http_fixture fixture;
-
-    (void)state;
-    http_fixture_init_script(&fixture, "{\"get\":[{\"sse\":{}},{\"wait\":\"go\"}],"
-                                       "\"methods\":{\"\":[{\"touch\":\"go\"},"
-                                       "{\"status\":[202]}]}}");
-    fixture.options.exchanges_max = 1;
-    http_fixture_open(&fixture);
-    http_fixture_greet(&fixture, "2025-11-25"); /* with a stream of its own, for ever */
-    http_fixture_call(&fixture, 1,
-                      "[{\"wait\":\"go\"},{\"json\":\"{\\\"jsonrpc\\\":\\\"2.0\\\","
-                      "\\\"id\\\":1,\\\"result\\\":{}}\"}]");
-    http_fixture_call(&fixture, 2, NULL);
-    http_fixture_send(&fixture, "{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":{}}", 3);
-    http_fixture_expect_answer(&fixture, 1, NULL);
-    http_fixture_expect_answer(&fixture, 2, NULL);
-    finish(&fixture);
-}
-
 static void test_a_held_client_reads_nothing(void **state)
 {
     struct http_fixture fixture;
@@ -850,8 +812,6 @@ int main(void)
         cmocka_unit_test(test_stop_gives_grace_and_then_tells),
         cmocka_unit_test(test_kill_tells_all_at_once),
         cmocka_unit_test(test_five_hundred_at_once),
-        cmocka_unit_test(test_more_than_the_maximum_wait),
-        cmocka_unit_test(test_the_maximum_holds_for_requests_only),
         cmocka_unit_test(test_a_held_client_reads_nothing),
         cmocka_unit_test(test_an_answer_over_the_maximum_is_oversize),
         cmocka_unit_test(test_headers_fixed_from_a_file_and_of_one_message),

@@ -133,14 +133,8 @@ static void refuse_queued(struct hx_http_client *client, int status, struct hx_s
 {
     struct hx_list *node;
 
-    while ((node = hx_list_first(&client->queued)) != NULL) {
-        struct hx_http_exchange *exchange = hx_http_exchange_of(node);
-        struct hx_peer_event *event = hx_http_exchange_tell(exchange, HX_PEER_NOT_SENT);
-        exchange->is_fate_told = true;
-        event->status = status;
-        (void)hx_buf_append_span(&event->line, words); /* or without */
-        hx_http_exchange_release(exchange);
-    }
+    while ((node = hx_list_first(&client->queued)) != NULL)
+        hx_http_exchange_refuse(hx_http_exchange_of(node), status, words);
 }
 
 static void lose_all(struct hx_list *list)

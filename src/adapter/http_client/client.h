@@ -54,7 +54,8 @@ struct hx_http_exchange {
     struct hx_http_connection *direct; /* it goes the short way at present */
     struct curl_slist *headers;        /* of the present transfer */
     struct curl_slist *extra;          /* of this message alone, already checked */
-    struct hx_loop_timer *timer;       /* RUNNING: stall, then linger. WAITING: when to go on. */
+    struct hx_loop_timer *timer;       /* QUEUED: until it is given back. RUNNING: stall, then
+                                     linger. WAITING: when to go on. */
     struct hx_http_session *session;
     enum hx_http_purpose purpose;
     enum hx_http_place place;
@@ -76,6 +77,7 @@ struct hx_http_exchange {
     bool is_in_multi;
     bool is_fate_told;
     bool is_settled;
+    bool gives_way; /* nobody waits for its answer now */
     bool is_paused;
 
     /* What comes back, in the present transfer. */
@@ -184,6 +186,8 @@ void hx_http_exchange_place(struct hx_http_exchange *exchange, enum hx_http_plac
 void hx_http_exchange_ended(void *arg, CURLcode code);
 /* Ends it at once, telling what is due: its fate, and ANSWER_LOST unless `loss` is NONE. */
 void hx_http_exchange_abort(struct hx_http_exchange *exchange, enum hx_peer_loss loss);
+/* Of one that never began: it is told why. */
+void hx_http_exchange_refuse(struct hx_http_exchange *exchange, int status, struct hx_span words);
 /* Nothing is told. Its memory is kept for another. */
 void hx_http_exchange_release(struct hx_http_exchange *exchange);
 void hx_http_exchange_free(struct hx_http_exchange *exchange);
@@ -268,6 +272,7 @@ void hx_http_send(struct hx_upstream *upstream, struct hx_buf *line, uint64_t ta
 void hx_http_send_with(struct hx_upstream *upstream, struct hx_buf *line, struct hx_span headers,
                        uint64_t tag);
 void hx_http_drop(struct hx_upstream *upstream, uint64_t tag);
+void hx_http_give_way(struct hx_upstream *upstream, uint64_t tag);
 void hx_http_resume(struct hx_upstream *upstream, struct hx_span text, uint64_t tag);
 
 /* --- http_client.c --- */

@@ -87,6 +87,19 @@ void hx_http_exchange_place(struct hx_http_exchange *exchange, enum hx_http_plac
 void hx_http_exchange_queue(struct hx_http_exchange *exchange)
 {
     hx_http_exchange_place(exchange, HX_HTTP_QUEUED);
+    if (exchange->purpose == HX_HTTP_REQUEST)
+        hx_loop_timer_set(exchange->timer, exchange->client->options.queue_timeout_ms);
+}
+
+void hx_http_exchange_refuse(struct hx_http_exchange *exchange, int status, struct hx_span words)
+{
+    struct hx_peer_event *event = hx_http_exchange_tell(exchange, HX_PEER_NOT_SENT);
+
+    hx_assert(exchange->handed_out == 0);
+    exchange->is_fate_told = true;
+    event->status = status;
+    (void)hx_buf_append_span(&event->line, words); /* or without */
+    hx_http_exchange_release(exchange);
 }
 
 /* --- the end --- */
@@ -294,12 +307,26 @@ void hx_http_exchange_abort(struct hx_http_exchange *exchange, enum hx_peer_loss
     hx_http_exchange_release(exchange);
 }
 
+/* What waits for a greeting, or for the stream of 2024-11-05, ends with that. */
+static void queued_too_long(struct hx_http_exchange *exchange)
+{
+    const struct hx_http_client *client = exchange->client;
+
+    if (client->busy_count < client->options.exchanges_max)
+        hx_loop_timer_set(exchange->timer, client->options.queue_timeout_ms);
+    else
+        hx_http_exchange_refuse(exchange, 0,
+                                HX_SPAN_LIT("too many requests to it are not answered yet"));
+}
+
 static void timer_due(void *arg)
 {
     struct hx_http_exchange *exchange = arg;
     struct hx_http_client *client = exchange->client;
 
-    if (exchange->purpose == HX_HTTP_UNASKED) {
+    if (exchange->place == HX_HTTP_QUEUED) {
+        queued_too_long(exchange);
+    } else if (exchange->purpose == HX_HTTP_UNASKED) {
         hx_http_apart_ended(exchange, HX_SPAN_LIT("it does not name the endpoint for messages"));
     } else if (exchange->place == HX_HTTP_WAITING && client->options.is_apart) {
         hx_http_apart_waited(exchange);
@@ -352,6 +379,7 @@ struct hx_http_exchange *hx_http_exchange_new(struct hx_http_client *client,
     exchange->is_fate_told = purpose == HX_HTTP_UNASKED || purpose == HX_HTTP_GOODBYE;
     exchange->is_by_library = false;
     exchange->was_retried = exchange->is_settled = exchange->is_point_due = false;
+    exchange->gives_way = false;
     exchange->retry_ms = -1;
     exchange->failures = exchange->idle_rounds = 0;
     hx_buf_init(&exchange->body, client->options.message_max_bytes + 4096);

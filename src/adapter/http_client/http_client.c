@@ -71,14 +71,26 @@ static void leave(struct hx_http_client *client)
 
 /* --- what waits --- */
 
-static bool may_begin_now(const struct hx_http_client *client,
-                          const struct hx_http_exchange *exchange)
+/* The oldest of those that nobody waits for goes. What its request did is not known by that. */
+static bool make_room(struct hx_http_client *client)
 {
-    /* A cancel or an answer of ours may be what the running ones wait for. */
-    bool has_room =
-        exchange->purpose != HX_HTTP_REQUEST || client->busy_count < client->options.exchanges_max;
+    hx_list_for_each_safe (node, &client->running) {
+        struct hx_http_exchange *exchange = hx_http_exchange_of(node);
+        if (exchange->gives_way && exchange->purpose == HX_HTTP_REQUEST) {
+            hx_http_exchange_abort(exchange, HX_PEER_LOSS_STOPPED);
+            return true;
+        }
+    }
+    return false;
+}
 
-    return has_room && (client->greeting == NULL || exchange->may_jump);
+static bool may_begin_now(struct hx_http_client *client, const struct hx_http_exchange *exchange)
+{
+    if (client->greeting != NULL && !exchange->may_jump)
+        return false;
+    /* A cancel or an answer of ours may be what the running ones wait for. */
+    return exchange->purpose != HX_HTTP_REQUEST ||
+           client->busy_count < client->options.exchanges_max || make_room(client);
 }
 
 static void begin_waiting(struct hx_http_client *client)
@@ -91,6 +103,7 @@ static void begin_waiting(struct hx_http_client *client)
             continue;
         if (exchange->is_initialize || exchange->is_initialized)
             client->greeting = exchange;
+        hx_loop_timer_clear(exchange->timer);
         hx_http_exchange_begin(exchange);
     }
 }
@@ -259,6 +272,7 @@ static const struct hx_upstream_ops client_ops = {
     .transport_name = transport_name,
     .send_with = hx_http_send_with,
     .drop = hx_http_drop,
+    .give_way = hx_http_give_way,
     .resume = hx_http_resume,
 };
 
@@ -269,6 +283,7 @@ struct hx_http_client_options hx_http_client_defaults(void)
     return (struct hx_http_client_options){.revision = HX_MCP_UNKNOWN,
                                            .message_max_bytes = 64 << 20,
                                            .exchanges_max = 512,
+                                           .queue_timeout_ms = 10000,
                                            .resume_failures_max = 8,
                                            .connect_timeout_ms = 10000,
                                            .stall_timeout_ms = 30000,

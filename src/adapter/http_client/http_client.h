@@ -54,6 +54,7 @@ struct hx_http_client_options {
     enum hx_mcp_revision revision; /* UNKNOWN: what `initialize` agrees on */
     size_t message_max_bytes;
     unsigned exchanges_max;       /* requests at once; more wait, but nothing else does */
+    int64_t queue_timeout_ms;     /* for so long; then they are not sent */
     unsigned resume_failures_max; /* in a row, until an answer is given up */
     int64_t connect_timeout_ms;
     int64_t stall_timeout_ms;

@@ -112,6 +112,35 @@ void hx_http_drop(struct hx_upstream *upstream, uint64_t tag)
     hx_http_client_turn(client);
 }
 
+/* Those that wait for a stream have no connection, and take up memory all the same. */
+static void bound_waiting(struct hx_http_client *client)
+{
+    struct hx_http_exchange *oldest = NULL;
+    unsigned count = 0;
+
+    hx_list_for_each (node, &client->waiting) {
+        struct hx_http_exchange *exchange = hx_http_exchange_of(node);
+        count += exchange->gives_way;
+        if (exchange->gives_way && oldest == NULL)
+            oldest = exchange;
+    }
+    if (count > client->options.exchanges_max)
+        hx_http_exchange_abort(oldest, HX_PEER_LOSS_STOPPED);
+}
+
+void hx_http_give_way(struct hx_upstream *upstream, uint64_t tag)
+{
+    struct hx_http_client *client = hx_http_client_of(upstream);
+    struct hx_http_exchange *exchange = find(client, tag);
+
+    if (exchange != NULL && exchange->place == HX_HTTP_QUEUED)
+        hx_http_exchange_abort(exchange, HX_PEER_LOSS_NONE);
+    else if (exchange != NULL)
+        exchange->gives_way = true;
+    bound_waiting(client);
+    hx_http_client_turn(client);
+}
+
 void hx_http_resume(struct hx_upstream *upstream, struct hx_span text, uint64_t tag)
 {
     struct hx_http_client *client = hx_http_client_of(upstream);

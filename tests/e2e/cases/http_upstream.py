@@ -284,3 +284,18 @@ def lost_for_a_while(t, site):
     t.remove("site/bad")
     t.true("receipt" in str(client.result(site.call(client, [{"json": ANSWER}], n=4))), "again")
     t.equal(site.effects(), 2, "effects")
+
+
+@http("cancelled_requests_leave_no_connection")
+def cancelled_requests(t, site):
+    """A server need not answer what was cancelled, and may keep its stream open: however many there
+    were, the next call gets through. There is room for 512."""
+    steps = [{"sse": {}}, {"wait": "never"}]
+    client = site.serve({"methods": {"resources/read": steps}}).client()
+    for n in range(520):
+        ident = client.request("resources/read", {"uri": f"x:{n}"})
+        t.wait(lambda: len(site.posts("resources/read")) == n + 1, f"request {n}", 60)
+        client.cancel(ident)
+    call = site.call(client, [{"json": ANSWER}])
+    t.true("receipt" in str(client.result(call, 120)), "the call behind them")
+    t.equal(site.effects(), 1, "effects")
