@@ -291,6 +291,11 @@ bool serve_take_front(struct serve *serve)
     return had_any;
 }
 
+static size_t tags_of(void *merge, uint64_t tag, uint64_t *ret_tags, size_t max)
+{
+    return hx_merge_tags_of(merge, tag, ret_tags, max);
+}
+
 static void forget_leg(struct serve *serve, struct hx_merge *merge, struct hx_downstream *leg,
                        bool is_ended)
 {
@@ -303,6 +308,8 @@ static void forget_leg(struct serve *serve, struct hx_merge *merge, struct hx_do
     hx_merge_leg_over(merge, leg);
     if (!hx_merge_is_over(merge))
         return;
+    if (serve->front != NULL)
+        hx_http_front_retag(outer, tags_of, merge);
     hx_merge_free(merge);
     forget(serve, outer, is_ended);
 }

@@ -168,7 +168,8 @@ static bool take_peers(struct hx_gateway *gateway)
     }
     while ((node = hx_list_take_first(gateway->ports.downstream_inbox)) != NULL) {
         struct hx_peer_event *event = hx_container_of(node, struct hx_peer_event, node);
-        struct hx_session *session = event->downstream->owner;
+        struct hx_downstream *client = event->downstream;
+        struct hx_session *session = client != NULL ? client->owner : NULL;
         if (session != NULL && session->link != NULL)
             hx_client_event(session, event);
         else

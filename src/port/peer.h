@@ -59,7 +59,8 @@ enum hx_peer_event_type {
 
     /* Downstream only. */
     HX_PEER_END_OF_INPUT, /* orderly end of the client's requests */
-    HX_PEER_TAKEN_BACK,   /* message `tag` was WRITTEN; its reader closed with it (partly) unread */
+    HX_PEER_TAKEN_BACK,   /* message `tag` was WRITTEN; its reader closed with it (partly) unread.
+                             Comes also when its downstream is over by then, and has none then */
     HX_PEER_READER_GONE,  /* nothing written from now on can be read */
     HX_PEER_FRONT_GONE,   /* the process that the client started is dead */
     HX_PEER_ENDED,        /* the client has ended its session; nothing can be read any more */

@@ -197,6 +197,12 @@ void merge_kit_client(struct merge_kit *kit, enum hx_peer_event_type type, uint6
 static void take_event(struct merge_kit *kit, const struct hx_peer_event *event)
 {
     struct merge_kit_leg *leg = NULL;
+    if (event->downstream == NULL) {
+        hx_assert(event->type == HX_PEER_TAKEN_BACK);
+        kit->taken_back_later++;
+        kit->last_tag_later = event->tag;
+        return;
+    }
     for (size_t i = 0; i < kit->leg_count; i++) {
         if (hx_merge_leg(kit->merge, i) == event->downstream)
             leg = &kit->legs[i];

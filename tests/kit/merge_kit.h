@@ -57,6 +57,8 @@ struct merge_kit {
     bool is_closed;
     bool is_held;
     unsigned hold_count;
+    uint64_t taken_back_later; /* of messages of legs that were over */
+    uint64_t last_tag_later;
 };
 
 /* `servers`: "name=prefix" each, ended by NULL. `options` may be NULL. */

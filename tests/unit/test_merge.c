@@ -117,6 +117,11 @@ static void test_fates_find_back(void **state)
     assert_fates(&kit, 1, 1, 0, 0, 1);
     assert_fates(&kit, 0, 0, 0, 0, 0);
     assert_int_equal(kit.legs[1].last_fate_tag, tag);
+    /* That its session is over says nothing of whether it was read. */
+    merge_kit_over(&kit, 1);
+    for (size_t i = 0; i < 2; i++)
+        merge_kit_client(&kit, fates[i], 0, kit.last_outer_tag, "");
+    assert_int_equal(kit.last_tag_later, tag);
     drop_all(&kit);
     merge_kit_fini(&kit);
 }
@@ -172,6 +177,9 @@ static void test_an_array_has_one_fate(void **state)
     merge_kit_client(&kit, HX_PEER_TAKEN_BACK, 0, kit.last_outer_tag, "");
     for (size_t i = 0; i < 2; i++)
         assert_fates(&kit, i, 1, 0, 0, 1);
+    uint64_t tags[2];
+    assert_int_equal(hx_merge_tags_of(kit.merge, kit.last_outer_tag, tags, 2), 2);
+    assert_int_equal(tags[0] + 1, tags[1]);
     drop_all(&kit);
     merge_kit_fini(&kit);
 }

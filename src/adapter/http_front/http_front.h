@@ -120,8 +120,14 @@ struct hx_downstream *hx_http_front_adopt(struct hx_http_front *front, uint64_t 
 /* There is none: 404. `reason` NULL, or a sentence for 503: the ledger could not be asked, or
  * nothing new is begun any more. */
 void hx_http_front_refuse(struct hx_http_front *front, uint64_t ticket, const char *reason);
-/* The engine is done with it. Its streams end; `is_over`: its id is worth nothing any more (else a
- * later request asks for it again). */
+/* Whoever gave tags to the messages of a session, before it is forgotten, goes away: what may still
+ * be taken back is from now on told by the tags that `tags_of` names in place of each. */
+typedef size_t hx_http_front_tags_of(void *context, uint64_t tag, uint64_t *ret_tags, size_t max);
+void hx_http_front_retag(struct hx_downstream *downstream, hx_http_front_tags_of *tags_of,
+                         void *context);
+/* The engine is done with it. What may be taken back of its messages is told after it, too, in
+ * `peer_inbox` and of no downstream. Its streams end; `is_over`: its id is worth nothing any more
+ * (else a later request asks for it again). */
 void hx_http_front_forget(struct hx_http_front *front, struct hx_downstream *downstream,
                           bool is_over);
 /* Ends every stream in order, so that the web can drain. */

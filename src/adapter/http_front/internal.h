@@ -65,12 +65,13 @@ struct ticket;
 
 struct sending {
     struct hx_map_node by_web_tag; /* while the web may say something of it */
-    struct hx_list node;           /* in session->sendings, or ->written */
+    struct hx_list node;           /* in session->sendings, or ->written, or nowhere */
     struct hx_list told;           /* in front->told, oldest first: WRITTEN at told_at */
     struct hx_mono told_at;
-    struct session *session;
-    struct event *event; /* that it stands in, kept; NULL = none */
-    uint64_t tag;        /* the engine's */
+    struct front *front;
+    struct session *session; /* NULL: it is over, and this may still be taken back */
+    struct event *event;     /* that it stands in, kept; NULL = none */
+    uint64_t tag;            /* the engine's */
     uint64_t web_tag;
     uint64_t exchange; /* the engine's */
     uint64_t web;      /* the HTTP exchange that it was written to last */
@@ -323,10 +324,15 @@ void sending_recall(struct sending *sending);
 void sending_confirm(struct sending *sending);
 /* Its event is forgotten. */
 void sending_detach(struct sending *sending);
+/* Its session is over, and it was known by these tags. What was told of it may still be taken back.
+ * Frees it. */
+void sending_outlive(struct sending *sending, const uint64_t *tags, size_t count);
 void sending_free(struct sending *sending);
 void sending_web_fate(struct front *front, enum hx_web_event_type type, uint64_t web_tag);
 void sending_expire_due(struct front *front, struct hx_mono now);
 void tell_not_sent(struct session *session, uint64_t tag);
+/* Of a message whose session is over. */
+void tell_of_nobody(struct front *front, enum hx_peer_event_type type, uint64_t tag);
 
 static inline struct hx_span number_key(const uint64_t *number)
 {

@@ -175,6 +175,19 @@ void session_forget_id(struct session *session)
     session->id = hx_free(session->id);
 }
 
+/* What was told of its messages, and not taken yet. */
+static void forget_told(struct session *session)
+{
+    hx_list_for_each_safe (at, session->downstream.inbox) {
+        struct hx_peer_event *event = hx_container_of(at, struct hx_peer_event, node);
+        if (event->downstream != &session->downstream)
+            continue;
+        if (event->type == HX_PEER_TAKEN_BACK)
+            tell_of_nobody(session->front, HX_PEER_TAKEN_BACK, event->tag);
+        hx_peer_event_free(event);
+    }
+}
+
 void session_free(struct session *session)
 {
     struct front *front = session->front;
@@ -187,14 +200,13 @@ void session_free(struct session *session)
         stream_free(front, stream);
     }
     hx_list_splice(&session->sendings, &session->written);
-    while ((node = hx_list_first(&session->sendings)) != NULL)
-        sending_free(hx_container_of(node, struct sending, node));
-    /* Nothing that was said of it must be read after it is gone. */
-    hx_list_for_each_safe (at, session->downstream.inbox) {
-        struct hx_peer_event *event = hx_container_of(at, struct hx_peer_event, node);
-        if (event->downstream == &session->downstream)
-            hx_peer_event_free(event);
+    while ((node = hx_list_first(&session->sendings)) != NULL) {
+        struct sending *sending = hx_container_of(node, struct sending, node);
+        uint64_t tag = sending->tag;
+        sending_outlive(sending, &tag, 1);
     }
+    /* Nothing that was said of it must be read after it is gone. */
+    forget_told(session);
     hx_list_for_each_safe (at, front->options.front_inbox) {
         struct hx_http_front_event *event = hx_container_of(at, struct hx_http_front_event, node);
         if (event->downstream == &session->downstream)
@@ -342,6 +354,29 @@ static void answer_deletes(struct session *session, bool is_over)
         else
             refuse(front, stream->web, &refusal_not_ended, HX_SPAN_NONE, stream->origin);
         stream_free(front, stream);
+    }
+}
+
+void hx_http_front_retag(struct hx_downstream *downstream, hx_http_front_tags_of *tags_of,
+                         void *context)
+{
+    struct session *session = session_of(downstream);
+    struct front *front = session->front;
+    uint64_t tags[HX_RPC_ELEMENTS_MAX];
+    struct hx_list *node;
+
+    while ((node = hx_list_first(&session->written)) != NULL) {
+        struct sending *sending = hx_container_of(node, struct sending, node);
+        sending_outlive(sending, tags, tags_of(context, sending->tag, tags, HX_RPC_ELEMENTS_MAX));
+    }
+    hx_list_for_each_safe (at, downstream->inbox) {
+        struct hx_peer_event *event = hx_container_of(at, struct hx_peer_event, node);
+        if (event->downstream != downstream || event->type != HX_PEER_TAKEN_BACK)
+            continue;
+        size_t count = tags_of(context, event->tag, tags, HX_RPC_ELEMENTS_MAX);
+        for (size_t i = 0; i < count; i++)
+            tell_of_nobody(front, HX_PEER_TAKEN_BACK, tags[i]);
+        hx_peer_event_free(event);
     }
 }
 

@@ -31,14 +31,35 @@ void receipt_free(struct merge *merge, struct receipt *receipt)
     hx_free(receipt);
 }
 
-void receipt_fate(struct merge *merge, uint64_t number, enum hx_peer_event_type fate)
+static struct receipt *receipt_find(const struct merge *merge, uint64_t number)
 {
     struct hx_map_node *node =
         hx_map_find(&merge->receipts_by_number, hx_span((const char *)&number, sizeof number));
 
-    if (node == NULL)
+    return node != NULL ? hx_container_of(node, struct receipt, by_number) : NULL;
+}
+
+size_t receipt_tags(const struct merge *merge, uint64_t number, uint64_t *ret_tags, size_t max)
+{
+    struct receipt *receipt = receipt_find(merge, number);
+    size_t count = 0;
+
+    if (receipt == NULL)
+        return 0;
+    hx_list_for_each (at, &receipt->answers) {
+        const struct batch_answer *answer = hx_container_of(at, struct batch_answer, node);
+        if (answer->leg != NULL && answer->tag != 0 && count < max)
+            ret_tags[count++] = answer->tag;
+    }
+    return count;
+}
+
+void receipt_fate(struct merge *merge, uint64_t number, enum hx_peer_event_type fate)
+{
+    struct receipt *receipt = receipt_find(merge, number);
+
+    if (receipt == NULL)
         return;
-    struct receipt *receipt = hx_container_of(node, struct receipt, by_number);
     receipt->has_fate = true;
     hx_list_for_each (at, &receipt->answers) {
         struct batch_answer *answer = hx_container_of(at, struct batch_answer, node);

@@ -382,6 +382,8 @@ void batch_release(struct merge *merge, struct batch *batch);
 bool batch_withdraw(struct merge *merge, const struct hx_rpc_id *id);
 void batch_abandon(struct merge *merge, struct batch *batch);
 void receipt_fate(struct merge *merge, uint64_t number, enum hx_peer_event_type fate);
+/* The tags of what is in it. */
+size_t receipt_tags(const struct merge *merge, uint64_t number, uint64_t *ret_tags, size_t max);
 void receipt_free(struct merge *merge, struct receipt *receipt);
 
 /* greet.c: initialize. */

@@ -76,6 +76,11 @@ void leg_tell_fate(struct leg *leg, uint64_t tag, enum hx_peer_event_type fate)
 {
     struct hx_peer_event *event = tag != 0 ? leg_tell(leg, fate) : NULL;
 
+    /* That its session is over says nothing of whether its last answers were read. */
+    if (event == NULL && tag != 0 && fate == HX_PEER_TAKEN_BACK) {
+        event = hx_peer_event_new(fate, 0);
+        hx_list_append(leg->downstream.inbox, &event->node);
+    }
     if (event != NULL)
         event->tag = tag;
 }

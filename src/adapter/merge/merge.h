@@ -105,6 +105,9 @@ bool hx_merge_take(struct hx_list *outer_inbox);
 
 /* The leg is used by nobody any more, or never was: no event of it is written from now on. */
 void hx_merge_leg_over(struct hx_merge *merge, struct hx_downstream *leg);
+/* What the legs' sessions call the message that the outer downstream knows by `tag`: one, several
+ * (an array), or none. Returns how many. */
+size_t hx_merge_tags_of(const struct hx_merge *merge, uint64_t tag, uint64_t *ret_tags, size_t max);
 /* True when that was said of all legs. */
 bool hx_merge_is_over(const struct hx_merge *merge);
 

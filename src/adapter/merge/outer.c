@@ -21,6 +21,18 @@ static void take_fate(struct merge *merge, const struct hx_peer_event *event)
         leg_tell_fate(&merge->legs[at - 1], number, event->type);
 }
 
+size_t hx_merge_tags_of(const struct hx_merge *opaque, uint64_t tag, uint64_t *ret_tags, size_t max)
+{
+    uint64_t number = tag >> 16;
+
+    if ((tag & 0xffff) == 0)
+        return receipt_tags(&opaque->merge, number, ret_tags, max);
+    if (max == 0)
+        return 0;
+    *ret_tags = number;
+    return 1;
+}
+
 static void exchange_gone(struct merge *merge, uint64_t exchange)
 {
     struct hx_list *node = merge->requests.next;

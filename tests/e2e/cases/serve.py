@@ -234,6 +234,27 @@ def fetched_after_all(t):
     t.equal(len(t.effects()), 2, "effects")
 
 
+@serve("unread_answer_is_taken_back_after_its_session")
+def taken_back_later(t):
+    """The answer was written, the session is ended, and then the connection of the answer breaks:
+    nobody has read it, and an equal call is the repeat of it. At one server and at all of them."""
+    running = Serve(t, [], config=write_config(t, [upstream(t, "bank", QUICK), upstream(t, "mail", QUICK)]))
+
+    def delivery(server):
+        return [one["delivery"] for one in t.operations() if one["server"] == server]
+
+    for n, (path, server, tool) in enumerate((("/mcp/bank", "bank", "charge"), ("/mcp", "mail", "mail_charge"))):
+        client = running.client(path=path)
+        first = client.call(tool, {"n": n})
+        first.conn.recv(1, socket.MSG_PEEK)  # it is there, and stays unread
+        t.equal(client.delete().head(), 200, f"DELETE at {path}")
+        first.reset()
+        t.wait(lambda at=server: delivery(at) == ["lost"], f"the answer at {path} to be taken back")
+        again = running.client(path=path).call(tool, {"n": n}).result()
+        t.true(operation(again)["replayed"], f"the repeat at {path}: {again}")
+        t.equal(len(t.effects()), n + 1, f"effects after {path}")
+
+
 @serve("upstream_killed_in_a_call")
 def upstream_killed(t):
     client = before_stub(t, RELEASED).client()
