@@ -737,23 +737,98 @@ static void test_a_killed_keeper_takes_its_tree_along(void **state)
     keeper_killed("brood", true);
 }
 
+static pid_t reaper_of(const struct fixture *fixture)
+{
+    pid_t reaper = process_kit_find(&fixture->kit, "reaper");
+
+    assert_int_not_equal(reaper, 0);
+    return reaper;
+}
+
 static void test_a_killed_reaper_takes_the_group_along(void **state)
 {
     struct fixture fixture;
-    pid_t reaper;
     char name[HX_TRANSPORT_NAME_SIZE];
 
     (void)state;
     fixture_init(&fixture, "stubborn", NULL);
     fixture_start(&fixture);
     (void)snprintf(name, sizeof name, "%s", fixture.up->ops->transport_name(fixture.up));
-    reaper = process_kit_find(&fixture.kit, "reaper");
-    assert_int_not_equal(reaper, 0);
-    assert_int_equal(kill(reaper, SIGKILL), 0);
+    assert_int_equal(kill(reaper_of(&fixture), SIGKILL), 0);
     (void)take_closed(&fixture);
     /* We reaped its orphan, and not only the test. */
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(hx_transport_probe(fixture.kit.dir, name), HX_TRANSPORT_GONE);
+    fixture_fini(&fixture);
+}
+
+/* Who left the group, the session and his parent is a child of the keeper then. */
+static void test_a_killed_reaper_takes_along_who_left_the_session(void **state)
+{
+    struct fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture, "brood", NULL);
+    fixture_start(&fixture);
+    send_text(&fixture, "one", 1);
+    process_kit_expect_line(&fixture.kit, HX_PEER_MESSAGE, "one");
+    assert_int_equal(kill(reaper_of(&fixture), SIGKILL), 0);
+    (void)take_closed(&fixture);
+    assert_int_equal(process_kit_count(&fixture.kit), 0);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    fixture_fini(&fixture);
+}
+
+static void test_a_killed_reaper_takes_no_other_one_along(void **state)
+{
+    struct fixture first;
+    struct fixture second;
+
+    (void)state;
+    fixture_init(&first, "brood", NULL);
+    fixture_start(&first);
+    fixture_init(&second, "echo", NULL); /* its reaper began after the first one */
+    fixture_start(&second);
+    assert_int_equal(kill(reaper_of(&first), SIGKILL), 0);
+    (void)take_closed(&first);
+    send_text(&second, "still here", 1);
+    process_kit_expect_line(&second.kit, HX_PEER_MESSAGE, "still here");
+    assert_int_equal(stop(&second), 0);
+    fixture_fini(&second);
+    fixture_fini(&first);
+}
+
+/* As when a shell with children of its own became this process: what they leave is ours as well,
+ * and began after our server did. */
+static void test_a_killed_reaper_takes_no_stranger_along(void **state)
+{
+    struct fixture fixture;
+    int until[2];
+    pid_t strangers[2];
+
+    (void)state;
+    assert_int_equal(pipe2(until, O_CLOEXEC), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        strangers[i] = fork();
+        if (strangers[i] == 0) {
+            char byte;
+            (void)close(until[1]);
+            _exit(read(until[0], &byte, 1) == 0 ? 0 : 1);
+        }
+        if (i == 0) {
+            fixture_init(&fixture, "stubborn", NULL);
+            fixture_start(&fixture);
+        }
+    }
+    assert_int_equal(kill(reaper_of(&fixture), SIGKILL), 0);
+    (void)take_closed(&fixture);
+    (void)close(until[1]);
+    (void)close(until[0]);
+    for (unsigned i = 0; i < 2; i++) {
+        int status;
+        assert_int_equal(waitpid(strangers[i], &status, 0), strangers[i]);
+        assert_int_equal(status, 0);
+    }
     fixture_fini(&fixture);
 }
 
@@ -804,6 +879,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nothing_is_read_while_held),
         cmocka_unit_test(test_a_killed_keeper_takes_its_tree_along),
         cmocka_unit_test(test_a_killed_reaper_takes_the_group_along),
+        cmocka_unit_test(test_a_killed_reaper_takes_along_who_left_the_session),
+        cmocka_unit_test(test_a_killed_reaper_takes_no_other_one_along),
+        cmocka_unit_test(test_a_killed_reaper_takes_no_stranger_along),
         cmocka_unit_test(test_a_transport_that_cannot_be_judged_is_unknown),
     };
 

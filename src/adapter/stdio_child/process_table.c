@@ -38,8 +38,9 @@ static bool read_stat(const char *pid, struct hx_process *ret_process)
     /* The name stands in brackets and may hold brackets and blanks itself. */
     rest = strrchr(text, ')');
     ret_process->pid = (pid_t)strtol(pid, NULL, 10);
-    return rest != NULL && sscanf(rest + 1, " %c %d %d", &ret_process->state, &ret_process->parent,
-                                  &ret_process->group) == 3;
+    return rest != NULL &&
+           sscanf(rest + 1, " %c %d %d %d", &ret_process->state, &ret_process->parent,
+                  &ret_process->group, &ret_process->session) == 4;
 }
 
 int hx_process_each(bool (*visit)(void *arg, const struct hx_process *process), void *arg)
@@ -60,7 +61,7 @@ int hx_process_each(bool (*visit)(void *arg, const struct hx_process *process), 
     return 0;
 }
 
-static bool is_running(const struct hx_process *process)
+bool hx_process_is_running(const struct hx_process *process)
 {
     return process->state != 'Z' && process->state != 'X';
 }
@@ -74,7 +75,7 @@ static bool visit_group(void *arg, const struct hx_process *process)
 {
     struct group_search *search = arg;
 
-    search->is_found = process->group == search->group && is_running(process);
+    search->is_found = process->group == search->group && hx_process_is_running(process);
     return !search->is_found;
 }
 
@@ -135,7 +136,7 @@ void hx_process_signal_descendants(int signal_number)
             const struct hx_process *process = &table.processes[i];
             /* Its parent chain leads to us, and we reap, so the pid cannot have been given away
              * unless its own parent reaped it just now; then the chain was read a moment ago. */
-            if (is_running(process) && is_descendant(&table, process, self))
+            if (hx_process_is_running(process) && is_descendant(&table, process, self))
                 (void)kill(process->pid, signal_number);
         }
     }

@@ -15,8 +15,11 @@ struct hx_process {
     pid_t pid;
     pid_t parent;
     pid_t group;
+    pid_t session;
     char state; /* as in /proc/PID/stat: 'Z' is a zombie */
 };
+
+bool hx_process_is_running(const struct hx_process *process);
 
 /* Calls `visit` for each process until it returns false. -1 when /proc cannot be read. */
 int hx_process_each(bool (*visit)(void *arg, const struct hx_process *process),

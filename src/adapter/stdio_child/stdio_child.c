@@ -15,12 +15,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "adapter/stdio_child/child_spawn.h"
 #include "adapter/stdio_child/child_streams.h"
+#include "adapter/stdio_child/orphans.h"
 #include "adapter/stdio_child/process_table.h"
 #include "adapter/stdio_child/reaper_wire.h"
 #include "adapter/stdio_child/transport.h"
@@ -28,7 +28,7 @@
 
 enum {
     DRAIN_MS = 250,
-    GROUP_POLL_MS = 20,
+    ORPHANS_POLL_MS = 20,
     STATUS_KILLED = SIGKILL /* as a wait status, when nobody is left to tell the real one */
 };
 
@@ -42,12 +42,13 @@ struct child {
     char transport_name[HX_TRANSPORT_NAME_SIZE];
 
     struct hx_spawned spawned; /* the streams are taken out of it */
+    struct hx_reaper_watch reaper;
     struct hx_child_streams streams;
     struct hx_loop_fd *reaper_watch;
     struct hx_loop_fd *report_watch;
-    struct hx_loop_timer *term_timer;  /* stop: when TERM is due */
-    struct hx_loop_timer *drain_timer; /* DRAINING: when reading ends */
-    struct hx_loop_timer *group_timer; /* the reaper was killed: when to look at the group again */
+    struct hx_loop_timer *term_timer;    /* stop: when TERM is due */
+    struct hx_loop_timer *drain_timer;   /* DRAINING: when reading ends */
+    struct hx_loop_timer *orphans_timer; /* the reaper was killed: when to look again */
 
     pid_t group;     /* 0 until it runs */
     int status;      /* as CLOSED will tell it */
@@ -128,7 +129,7 @@ static void finish(struct child *child)
     hx_spawned_close(&child->spawned);
     hx_loop_timer_clear(child->term_timer);
     hx_loop_timer_clear(child->drain_timer);
-    hx_loop_timer_clear(child->group_timer);
+    hx_loop_timer_clear(child->orphans_timer);
     child->state = IDLE;
     event = hx_child_streams_append(&child->streams, HX_PEER_CLOSED, 0);
     event->status = child->status;
@@ -136,15 +137,17 @@ static void finish(struct child *child)
     hx_stderr_log_forget(&child->streams.log);
 }
 
-/* The reaper was killed. What is left of the group is ended, and as its orphans are ours now,
- * reaped from here. */
-static void group_due(void *arg)
+/* The reaper was killed. What it leaves is ended, and as it is ours now, reaped from here: the
+ * group at once, so that nobody in it can fork away from us, and whoever left it. */
+static void orphans_due(void *arg)
 {
     struct child *child = arg;
+    bool is_any_left = child->group > 0 && hx_process_group_is_alive(child->group);
 
-    if (child->group > 0 && hx_process_group_is_alive(child->group)) {
+    if (is_any_left)
         (void)kill(-child->group, SIGKILL);
-        hx_loop_timer_set(child->group_timer, GROUP_POLL_MS);
+    if (hx_orphans_end(&child->reaper) || is_any_left) {
+        hx_loop_timer_set(child->orphans_timer, ORPHANS_POLL_MS);
         return;
     }
     /* Only zombies are left, so this never waits. */
@@ -201,14 +204,14 @@ static void reaper_ready(void *arg, unsigned events)
     struct child *child = arg;
 
     (void)events;
-    (void)waitpid(child->spawned.reaper, NULL, 0); /* it is a zombie: this does not wait */
+    hx_orphans_reap(&child->reaper);
     report_read(child);
     hx_loop_fd_want(child->reaper_watch, 0);
     hx_loop_fd_want(child->report_watch, 0);
-    if (child->is_all_gone || child->group == 0)
+    if (child->is_all_gone)
         finish(child);
     else
-        group_due(child);
+        orphans_due(child);
 }
 
 /* --- the port --- */
@@ -250,6 +253,7 @@ static void start(struct hx_upstream *upstream, uint32_t generation)
         finish(child);
         return;
     }
+    hx_orphans_watch(&child->reaper, child->spawned.reaper);
     child->reaper_watch =
         hx_loop_fd_new(child->loop, child->spawned.reaper_fd, reaper_ready, child);
     child->report_watch =
@@ -340,8 +344,7 @@ struct hx_upstream *hx_stdio_child_new(struct hx_loop *loop, struct hx_list *inb
 {
     struct child *child = hx_new(struct child);
 
-    /* For the day on which a reaper is killed: see group_due. Fails on no kernel that we run on. */
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    hx_orphans_prepare(); /* for the day on which a reaper is killed */
     hx_assert(options->argv != NULL);
     hx_assert(options->argv[0] != NULL);
     child->upstream = (struct hx_upstream){.ops = &child_ops, .inbox = inbox};
@@ -350,7 +353,7 @@ struct hx_upstream *hx_stdio_child_new(struct hx_loop *loop, struct hx_list *inb
     child->spawned = (struct hx_spawned){0, -1, -1, -1, -1, -1, -1};
     child->term_timer = hx_loop_timer_new(loop, term_due, child);
     child->drain_timer = hx_loop_timer_new(loop, drain_due, child);
-    child->group_timer = hx_loop_timer_new(loop, group_due, child);
+    child->orphans_timer = hx_loop_timer_new(loop, orphans_due, child);
     hx_child_streams_init(
         &child->streams, loop,
         &(struct hx_child_streams_options){.upstream = &child->upstream,
@@ -372,9 +375,10 @@ struct hx_upstream *hx_stdio_child_free(struct hx_upstream *upstream)
     hx_loop_fd_free(child->report_watch);
     hx_loop_timer_free(child->term_timer);
     hx_loop_timer_free(child->drain_timer);
-    hx_loop_timer_free(child->group_timer);
+    hx_loop_timer_free(child->orphans_timer);
     hx_child_streams_fini(&child->streams);
     hx_spawned_close(&child->spawned);
+    hx_orphans_unwatch(&child->reaper);
     hx_free(child);
     return NULL;
 }

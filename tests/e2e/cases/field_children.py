@@ -168,6 +168,21 @@ def both_killed(t, w):
     assert_all_gone(t, 5, "processes left after SIGKILL to front and keeper")
 
 
+@case("a_killed_reaper_leaves_nobody", prefix="more_", suite="more")
+def reaper_killed(t, w):
+    """SIGKILL to the reaper alone: the keeper ends what left the session too, and answers go on."""
+    client = w.client({"on_eof": "ignore", "ignore_term": True, "grandchild": "apart"})
+    client.result(client.call())
+    (grandchild,) = t.lines("grandchild")
+    server = w.server_pid()
+    (reaper,) = t.family(client.pid).others
+    processes.kill(reaper, "reaper")
+    for pid in (int(grandchild), server):
+        processes.wait_gone(pid, 60)
+    result = client.result(client.call(args={"n": 2}), 60)
+    t.true(t.effects()[1]["receipt"] in str(result), f"the result of the next server: {result}")
+
+
 @case("stderr_of_the_server_is_relayed", prefix="more_", suite="more")
 def stderr_relayed(t, w):
     """What the server says on stderr reaches the client's stderr, but the server does not hold
