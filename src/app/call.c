@@ -30,6 +30,7 @@
 #include "app/settings_show.h"
 #include "app/upstream.h"
 #include "base/crash.h"
+#include "base/shell.h"
 #include "engine/gateway.h"
 #include "loop/fd_state.h"
 #include "loop/loop.h"
@@ -458,7 +459,7 @@ static int keeper_main(const struct hx_keeper_fds *fds, void *arg)
     snprintf(call->principal, sizeof(call->principal), "%lu", (unsigned long)getuid());
     hx_buf_init(&call->ops_options, 32 * 1024);
     (void)hx_buf_append_cstr(&call->ops_options, "--ledger ");
-    hx_call_quote(&call->ops_options, hx_span_cstr(call->ledger));
+    (void)hx_shell_word(&call->ops_options, hx_span_cstr(call->ledger));
     (void)hx_buf_append_char(&call->ops_options, '\0');
     if (call->out == NULL || !hx_buf_ok(&call->ops_options)) {
         fputs("hapax call: nothing was sent: out of memory.\n", stderr);

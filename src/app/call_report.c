@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/shell.h"
 #include "json/reader.h"
 #include "json/writer.h"
 
@@ -82,27 +83,6 @@ bool hx_call_is_unsent(const struct hx_call_answer *answer)
 
 /* ---- commands for a shell ---- */
 
-void hx_call_quote(struct hx_buf *out, struct hx_span word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "-_./:@%+=,";
-    bool is_plain = word.len > 0;
-    for (size_t i = 0; is_plain && i < word.len; i++)
-        is_plain = word.ptr[i] != '\0' && strchr(plain, word.ptr[i]) != NULL;
-    if (is_plain) {
-        (void)hx_buf_append_span(out, word);
-        return;
-    }
-    (void)hx_buf_append_char(out, '\'');
-    for (size_t i = 0; i < word.len; i++) {
-        if (word.ptr[i] == '\'')
-            (void)hx_buf_append_cstr(out, "'\\''");
-        else
-            (void)hx_buf_append_char(out, word.ptr[i]);
-    }
-    (void)hx_buf_append_char(out, '\'');
-}
-
 static void add_options(struct hx_buf *out, const char *ops_options)
 {
     if (ops_options[0] != '\0')
@@ -114,7 +94,7 @@ static void put_key(struct hx_buf *out, struct hx_span key)
 {
     if (key.len > 0 && key.ptr[0] == '-')
         (void)hx_buf_append_cstr(out, "--key=");
-    hx_call_quote(out, key);
+    (void)hx_shell_word(out, key);
 }
 
 void hx_call_open_command(struct hx_buf *out, const char *verb, const struct hx_call_name *name,
@@ -124,9 +104,9 @@ void hx_call_open_command(struct hx_buf *out, const char *verb, const struct hx_
     put_key(out, name->key);
     if (name->is_shared) {
         (void)hx_buf_append_char(out, ' ');
-        hx_call_quote(out, name->tool);
+        (void)hx_shell_word(out, name->tool);
         (void)hx_buf_append_char(out, ' ');
-        hx_call_quote(out, name->server);
+        (void)hx_shell_word(out, name->server);
     }
     add_options(out, ops_options);
 }

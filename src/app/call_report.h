@@ -40,8 +40,6 @@ bool hx_call_is_unsent(const struct hx_call_answer *answer);
 /* Results to `out`, words to `words`. False when `out` cannot be written. */
 bool hx_call_report(const struct hx_call_told *told, FILE *out, FILE *words);
 
-/* As one word of a shell. */
-void hx_call_quote(struct hx_buf *out, struct hx_span word);
 /* "hapax call VERB KEY OPTIONS", with tool and server behind a key that is shared; the verb is
  * --resume or --give-up. */
 void hx_call_open_command(struct hx_buf *out, const char *verb, const struct hx_call_name *name,

@@ -26,6 +26,7 @@
 #include "app/server_name.h"
 #include "app/settings_show.h"
 #include "base/fault.h"
+#include "base/shell.h"
 #include "json/fingerprint.h"
 
 enum { ARGUMENTS_MAX = 64 << 20, ARENA_MAX = INT_MAX };
@@ -275,7 +276,7 @@ static void print_open(const struct open_calls *open, const char *verb, const ch
         hx_buf_init(&command, 16 * 1024);
         hx_call_open_command(&command, verb, &name, "");
         (void)hx_buf_append_cstr(&command, " --ledger ");
-        hx_call_quote(&command, hx_span_cstr(ledger));
+        (void)hx_shell_word(&command, hx_span_cstr(ledger));
         hx_wall_format(item->first_sent, when);
         fprintf(stderr, "  %s  %.*s\n", when, HX_SPAN_FMT(hx_buf_span(&command)));
         hx_buf_fini(&command);

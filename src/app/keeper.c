@@ -98,7 +98,7 @@ static struct hx_gateway_options gateway_options(struct keeper *keeper)
         .issue_secret = hx_ledger_home_secret(&keeper->home),
         .logs_arguments = settings->log_arguments,
         .redact = &keeper->home.redaction.names,
-        .ops_options = hx_span_cstr(keeper->home.ops_options),
+        .ops_options = hx_buf_span(&keeper->home.ops_options),
         .ends_with_client = true,
         .message_max = (size_t)settings->message_max,
         .orphan_timeout_ms = settings->tool.orphan_timeout,

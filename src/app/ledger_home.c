@@ -9,6 +9,10 @@
 #include "app/log.h"
 #include "app/no_ledger.h"
 #include "base/fault.h"
+#include "base/shell.h"
+
+/* A path of quotation marks, each as four bytes. */
+enum { OPTIONS_MAX = 4 * HX_LEDGER_PATH_MAX + 32 };
 
 static bool is_transport_gone(void *context, const char *transport)
 {
@@ -32,6 +36,19 @@ int hx_ledger_home_redact(struct hx_ledger_home *home, const struct hx_text_list
     return 0;
 }
 
+/* Whoever reads it in an answer stands in a directory of his own. The directory of the ledger is
+ * its name, unless the file in it is a link to one elsewhere. */
+static void name_for_ops(struct hx_ledger_home *home)
+{
+    static const char file[] = "/ledger.db";
+    struct hx_span name = hx_span_cstr(home->path);
+    size_t len = sizeof(file) - 1;
+    if (name.len > len && memcmp(name.ptr + name.len - len, file, len) == 0)
+        name.len -= len;
+    (void)hx_buf_append_cstr(&home->ops_options, "--ledger ");
+    (void)hx_shell_word(&home->ops_options, name);
+}
+
 int hx_ledger_home_find(struct hx_ledger_home *home, const struct hx_settings *settings,
                         struct hx_complaint *complaint)
 {
@@ -39,12 +56,14 @@ int hx_ledger_home_find(struct hx_ledger_home *home, const struct hx_settings *s
     hx_redaction_init(&home->redaction);
     home->keeps_outbox = settings->outbox_url != NULL;
     home->event_keep_ms = settings->outbox_retention;
-    if (settings->ledger != NULL)
-        snprintf(home->ops_options, sizeof(home->ops_options), "--ledger %s", settings->ledger);
+    hx_buf_init(&home->ops_options, OPTIONS_MAX);
     int rc = hx_ledger_home_redact(home, &settings->redact, complaint);
-    return rc == 0 ? hx_ledger_path(settings, HX_LEDGER_OF_OURS, home->path, home->transport_dir,
-                                    complaint)
-                   : rc;
+    if (rc == 0)
+        rc =
+            hx_ledger_path(settings, HX_LEDGER_OF_OURS, home->path, home->transport_dir, complaint);
+    if (rc == 0 && settings->ledger != NULL)
+        name_for_ops(home);
+    return rc;
 }
 
 static void warn(const char *command, const char *path)
@@ -128,5 +147,6 @@ void hx_ledger_home_close(struct hx_ledger_home *home)
     if (home->store != NULL)
         home->store->ops->close(home->store);
     home->store = NULL;
+    hx_buf_fini(&home->ops_options);
     hx_redaction_fini(&home->redaction);
 }

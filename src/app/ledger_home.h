@@ -29,8 +29,7 @@ struct hx_ledger_home {
     char secret[HX_ISSUE_SECRET_SIZE]; /* by which keys are handed out */
     bool has_secret;
     struct hx_redaction redaction; /* ours, and once it is open, those of all on the ledger */
-    char ops_options[HX_LEDGER_PATH_MAX + 16]; /* empty when the ledger is where ops looks by
-                                                  itself */
+    struct hx_buf ops_options;     /* empty when the ledger is where ops looks by itself */
 };
 
 /* Finds out where it is. 0, or 1 with a complaint. */

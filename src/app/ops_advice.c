@@ -6,6 +6,7 @@
 
 #include "app/decide.h"
 #include "app/ops_text.h"
+#include "base/shell.h"
 #include "core/policy.h"
 #include "core/words.h"
 #include "json/reader.h"
@@ -56,20 +57,8 @@ void hx_ops_ledger_option(const struct hx_ops *ops, struct hx_buf *ret_option)
     struct hx_span path = hx_span_cstr(ops->options.ledger);
     if (hx_span_is_absent(path))
         return;
-    bool is_plain = true;
-    for (size_t i = 0; i < path.len; i++)
-        is_plain = is_plain && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                      "0123456789/._-+,:@%",
-                                      path.ptr[i]) != NULL;
-    (void)hx_buf_append_cstr(ret_option, is_plain ? " --ledger " : " --ledger '");
-    for (size_t i = 0; i < path.len; i++) {
-        if (path.ptr[i] == '\'')
-            (void)hx_buf_append_cstr(ret_option, "'\\''");
-        else
-            (void)hx_buf_append_char(ret_option, path.ptr[i]);
-    }
-    if (!is_plain)
-        (void)hx_buf_append_char(ret_option, '\'');
+    (void)hx_buf_append_cstr(ret_option, " --ledger ");
+    (void)hx_shell_word(ret_option, path);
 }
 
 bool hx_ops_absence_doubt(const struct hx_store_found *found, const struct hx_now *now,

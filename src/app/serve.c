@@ -48,7 +48,7 @@ static void make_gateway(struct serve *serve)
         .issue_secret = hx_ledger_home_secret(&serve->home),
         .logs_arguments = config->global.log_arguments,
         .redact = &serve->home.redaction.names,
-        .ops_options = hx_span_cstr(serve->home.ops_options),
+        .ops_options = hx_buf_span(&serve->home.ops_options),
         .message_max = message_max(config),
         .orphan_timeout_ms = orphan_timeout_ms(config),
         .waiters_max = 256,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/fault.h"
+#include "base/shell.h"
 #include "lib/internal.h"
 
 enum { RETRY_AFTER_MS = 1000 };
@@ -125,9 +126,11 @@ int hx_lib_answer(struct hapax_call *call, enum hx_answer answer, struct hapax_e
     (void)hx_buf_append_cstr(&call->text, sentences[sentence_of(answer)].sentence);
     if (!hx_span_is_absent(call->flaw))
         (void)hx_buf_printf(&call->text, " %.*s", HX_SPAN_FMT(call->flaw));
-    if (call->verdict == HAPAX_UNKNOWN)
-        (void)hx_buf_printf(&call->text, " hapax ops resolve %s happened|absent|again --ledger %s",
-                            call->id, call->hapax->path);
+    if (call->verdict == HAPAX_UNKNOWN) {
+        (void)hx_buf_printf(&call->text, " hapax ops resolve %s happened|absent|again --ledger ",
+                            call->id);
+        (void)hx_shell_word(&call->text, hx_span_cstr(call->hapax->path));
+    }
     (void)hx_buf_append_char(&call->text, '\0');
     return 0;
 }

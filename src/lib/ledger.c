@@ -7,9 +7,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "adapter/store_sqlite/files.h"
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "lib/internal.h"
@@ -117,6 +119,16 @@ static void free_hapax(struct hapax *hapax)
     guest_goes();
 }
 
+/* The program may go elsewhere, and whoever reads the path in a text stands in a directory of his
+ * own. */
+static char *absolute(const char *path)
+{
+    char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
+    char *whole = here != NULL ? hx_path_join(here, path) : hx_strdup(path);
+    free(here); /* style-ok: getcwd's own */
+    return whole;
+}
+
 int hapax_open(const struct hapax_options *options, struct hapax **ret_hapax,
                struct hapax_error *ret_error)
 {
@@ -129,7 +141,7 @@ int hapax_open(const struct hapax_options *options, struct hapax **ret_hapax,
     pthread_condattr_t attributes;
     hapax->magic = HX_LIB_MAGIC;
     hapax->pid = getpid();
-    hapax->path = hx_strdup(options->path);
+    hapax->path = absolute(options->path);
     hapax->server = hx_strdup(options->server);
     hapax->tenant = hx_strdup(options->tenant != NULL ? options->tenant : "local");
     hx_list_init(&hapax->calls);

@@ -10,6 +10,7 @@
 
 #include "app/call_report.h"
 #include "base/alloc.h"
+#include "base/shell.h"
 
 static const struct {
     const char *says;
@@ -138,7 +139,7 @@ static void commands_are_safe_to_paste(void **state)
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         struct hx_buf out;
         hx_buf_init(&out, 1024);
-        hx_call_quote(&out, hx_span_cstr(words[i].word));
+        (void)hx_shell_word(&out, hx_span_cstr(words[i].word));
         assert_int_equal(hx_buf_append_char(&out, '\0'), 0);
         assert_string_equal(out.data, words[i].wanted);
         hx_buf_fini(&out);

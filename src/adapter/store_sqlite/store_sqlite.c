@@ -21,6 +21,7 @@
 #include "adapter/store_sqlite/outbox.h"
 #include "adapter/store_sqlite/retention.h"
 #include "base/alloc.h"
+#include "base/shell.h"
 
 enum {
     BATCH_MAX = 512,
@@ -185,6 +186,18 @@ void hx_store_sqlite_log_grew(struct hx_store *base, int pages)
 
 /* ---- the store's thread ---- */
 
+static void say_restored(struct sqlite_store *store, struct hx_span path)
+{
+    struct hx_buf word;
+    hx_buf_init(&word, sizeof(store->refusal));
+    (void)hx_shell_word(&word, path);
+    snprintf(store->refusal, sizeof(store->refusal),
+             "The ledger %.*s is older than its counter: a copy was restored. Tell when it was "
+             "taken: hapax ops recover --backup-taken-at TIME --ledger %.*s",
+             HX_SPAN_FMT(path), HX_SPAN_FMT(hx_buf_span(&word)));
+    hx_buf_fini(&word);
+}
+
 /* Lets the loop thread see what the newest transaction read. */
 static void publish(struct sqlite_store *store)
 {
@@ -198,10 +211,7 @@ static void publish(struct sqlite_store *store)
     store->gap = ledger->meta.gap;
     store->refusal[0] = '\0';
     if (ledger->is_restored_copy)
-        snprintf(store->refusal, sizeof(store->refusal),
-                 "The ledger %s is older than its counter: a copy was restored. Tell when it was "
-                 "taken: hapax ops recover --backup-taken-at TIME --ledger %s",
-                 ledger->paths.ledger, ledger->paths.ledger);
+        say_restored(store, hx_span_cstr(ledger->paths.ledger));
     else if (ledger->is_ill)
         snprintf(store->refusal, sizeof(store->refusal), "%s", ledger->illness);
     pthread_mutex_unlock(&store->mutex);

@@ -452,6 +452,35 @@ def resolve(t, ident, *how):
     t.equal(status, 0, f"exit status of ops resolve {how}: {out[-200:]!r} {err[-300:]!r}")
 
 
+@more("the_printed_command_settles_it")
+def printed_command(t, w):
+    """A relative ledger with blanks and quotes in its name: what the answer says to run is run as
+    it stands, by a shell in another directory.
+    """
+    os.mkdir(t.path("here"))
+    argv = w.argv({"tools": {"charge": {"runs": DIES_ONCE}}}, ledger="a b/it's")
+    client = RawClient(t, ["env", "-C", t.path("here"), *argv], name="elsewhere")
+    client.initialize()
+    result = client.result(client.call(key=KEY + "1a"))
+    envelope = assert_unknown(t, result, "answer")
+    command = result["content"][0]["text"].split("To settle it: ", 1)[1].replace("|absent|again", "")
+    t.true(envelope["id"] in command, f"the command: {command}")
+    program = os.path.dirname(os.path.realpath(t.surroundings.hapax))
+    done = subprocess.run(
+        command,
+        shell=True,
+        cwd="/",
+        env={**t.env, "PATH": f"{program}:{t.env['PATH']}"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    t.equal(done.returncode, 0, f"exit status of {command}: {done.stderr!r}")
+    result = client.result(client.call(key=KEY + "1a"))
+    t.equal(operation(result)["execution"], "succeeded", "execution")
+    t.equal(len(t.effects()), 1, "effects")
+
+
 @more("resolved_it_happened")
 def happened(t, w):
     client, ident = unknown_operation(t, w, KEY + "0a")
