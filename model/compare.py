@@ -155,6 +155,7 @@ def guards_of(decision):
         "earlier": "open" if decision["open"] else "asked" if decision["asked"] else
                    "refused" if decision["refused"] else "none",
         "waiters": str(decision["waiting"]), "approved": yes[decision["approved"] or name == "W_APPROVE" and event == "stored"],
+        "asked_for": ">=24h" if is_late and event == "look" else "<24h",
         "needs_approval": yes[decision["approval"]], "from_gap": yes[decision["gap"]],
         "restored_copy": yes[bool(state == "unknown" and decision["restored"] and attempt)],
         "not_before": ("late" if is_late else "soon") if not_before else "passed",

@@ -181,11 +181,12 @@ inline run_when_due()
     fi
 }
 
+/* `flag`: as in run_when_due; of what waits for a person, that it has done so for a day. */
 inline on_look()
 {
     /* There is nothing to see: look_matters in gateway.pml. */
     assert(me.phase != IDLE ||
-           (this_row.state != ABSENT && this_row.state != AWAITING_APPROVAL));
+           (this_row.state != ABSENT && (this_row.state != AWAITING_APPROVAL || flag)));
     if
     :: me.phase == SETTLING ->
         if
@@ -206,7 +207,9 @@ inline on_look()
             :: !this_row.superseded && may_send_again -> submit(W_CLAIM, WRITING)
             :: else
             fi
-        :: this_row.state == INPUT_REQUIRED || this_row.state == SUCCEEDED ||
+        :: this_row.state == AWAITING_APPROVAL -> submit(W_DENY, WRITING)
+        :: this_row.state == INPUT_REQUIRED && flag -> submit(W_ROUND_EXPIRED, WRITING)
+        :: (this_row.state == INPUT_REQUIRED && !flag) || this_row.state == SUCCEEDED ||
            this_row.state == FAILED || this_row.state == CANCELLED || this_row.state == EXPIRED ->
             current_answer(told_with);
             answer_all(told_with)
@@ -399,14 +402,6 @@ inline on_human_due()
     fi
 }
 
-inline on_round_expired()
-{
-    if
-    :: this_row.state == INPUT_REQUIRED -> commit_verb(W_ROUND_EXPIRED)
-    :: else
-    fi
-}
-
 inline on_retention()
 {
     if
@@ -427,6 +422,5 @@ inline on_verb()
     :: E == APPROVE -> on_approve()
     :: E == DENY -> on_deny()
     :: E == HUMAN_DUE -> on_human_due()
-    :: E == ROUND_EXPIRED -> on_round_expired()
     fi
 }

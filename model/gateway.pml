@@ -168,7 +168,11 @@ inline gateway(g, r)
     :: is_idle && row[r].state == UNKNOWN && !row[r].superseded && !row[r].needs_human && is_quiet ->
         choose(g, r, HUMAN_DUE) /* after a quarter of an hour of not knowing */
     :: ROUNDS > 0 && is_idle && row[r].state == INPUT_REQUIRED && is_quiet ->
-        choose(g, r, ROUND_EXPIRED) /* a question that nobody answered in a day */
+        flag = 1; /* a question that nobody answered in a day */
+        choose(g, r, LOOK)
+    :: APPROVAL && is_idle && row[r].state == AWAITING_APPROVAL && is_quiet ->
+        flag = 1; /* an approval that nobody gave or refused in a day */
+        choose(g, r, LOOK)
     fi
 }
 
@@ -231,7 +235,7 @@ inline step()
         :: E == LOST -> on_lost()
         :: E == RETENTION_DUE -> on_retention()
         :: E == CANCEL && this_row.state == ABSENT && low_water -> tell(SAY_KEY_EXPIRED, told_success[R])
-        :: E >= ABSENCE_PROVED && !(E == CANCEL && this_row.state == ABSENT && low_water) && E <= ROUND_EXPIRED && E != RETRY -> on_verb()
+        :: E >= ABSENCE_PROVED && !(E == CANCEL && this_row.state == ABSENT && low_water) && E <= HUMAN_DUE && E != RETRY -> on_verb()
         fi
     fi;
     end_event()

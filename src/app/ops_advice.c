@@ -42,9 +42,13 @@ const char *hx_ops_state_sentence(const struct hx_store_found *found)
         return record->is_superseded ? "what became of it is not known; it is being done again"
                                      : "it may have happened, and nobody knows";
     case HX_OP_CANCELLED:
-        return "nothing was sent, and nothing will be";
+        return record->reason == HX_REASON_APPROVAL_EXPIRED
+                   ? "nobody approved it within 24 hours; nothing was sent, and nothing will be"
+                   : "nothing was sent, and nothing will be";
     case HX_OP_EXPIRED:
-        return "too old to know";
+        return record->reason == HX_REASON_ROUND_EXPIRED
+                   ? "the tool asked for input and got none within 24 hours; it may have acted"
+                   : "too old to know";
     case HX_OP_ABSENT:
     case HX_OP_STATE_COUNT:
         break;

@@ -177,7 +177,8 @@ void hx_step_call(struct hx_step *step)
         return;
     case HX_OP_AWAITING_APPROVAL:
         hx_step_do(step, HX_DO_JOIN);
-        hx_step_do(step, HX_DO_ASK_PERSON);
+        if (!hx_step_end_unanswered(step))
+            hx_step_do(step, HX_DO_ASK_PERSON);
         return;
     case HX_OP_READY:
         call_ready(step);
@@ -187,6 +188,11 @@ void hx_step_call(struct hx_step *step)
         hx_step_judge_running(step);
         return;
     case HX_OP_INPUT_REQUIRED:
+        if (hx_is_unanswered(&op->durable, &step->event->now)) {
+            hx_step_do(step, HX_DO_JOIN);
+            (void)hx_step_end_unanswered(step);
+            return;
+        }
         if (step->event->round == HX_ROUND_CONTINUES && hx_has_attempts_left(&op->durable)) {
             hx_step_do(step, HX_DO_JOIN);
             hx_step_claim(step, HX_REASON_CLAIMED);
@@ -240,12 +246,13 @@ static void on_look(struct hx_step *step)
             hx_step_do(step, HX_DO_ASK_PERSON);
         return;
     case HX_OP_AWAITING_APPROVAL:
+        (void)hx_step_end_unanswered(step);
         return;
     case HX_OP_INPUT_REQUIRED:
         if (step->event->facts.hands == HX_HANDS_DEAD &&
             op->durable.attempt.state == HX_ATTEMPT_OPEN)
             hx_step_become_unknown(step, HX_REASON_OWNER_DIED);
-        else
+        else if (!hx_step_end_unanswered(step))
             hx_step_answer(step, HX_DO_ANSWER_ALL, HX_ANSWER_INPUT_REQUIRED);
         return;
     case HX_OP_SUCCEEDED:
@@ -411,7 +418,6 @@ static void dispatch(struct hx_step *step)
     case HX_EV_RETRY:
     case HX_EV_CANCEL:
     case HX_EV_HUMAN_DUE:
-    case HX_EV_ROUND_EXPIRED:
         if (hx_op_is_writing(op))
             hx_step_do(step, HX_DO_DEFER);
         else

@@ -52,6 +52,8 @@ void hx_step_run_when_due(struct hx_step *step);
 
 /* core/verb.c: what a person or an explicit request decides. */
 void hx_step_verb(struct hx_step *step);
+/* What a person was asked and did not answer in time ends: begins that write. False: not so. */
+bool hx_step_end_unanswered(struct hx_step *step);
 
 /* core/answer.c: the answer that the durable state gives to anybody who asks now; and the assertion
  * that nothing else is told of a success. */

@@ -279,10 +279,29 @@ static void on_cancel(struct hx_step *step)
     hx_assert(!"state");
 }
 
+bool hx_step_end_unanswered(struct hx_step *step)
+{
+    const struct hx_record *record = &step->op->durable;
+    if (!hx_is_unanswered(record, &step->event->now))
+        return false;
+    (void)hx_step_begin(step);
+    if (record->state == HX_OP_AWAITING_APPROVAL)
+        hx_op_move(step, HX_OP_CANCELLED, HX_REASON_APPROVAL_EXPIRED);
+    else
+        hx_op_move(step, HX_OP_EXPIRED, HX_REASON_ROUND_EXPIRED);
+    hx_step_raise_fence(step);
+    hx_step_persist(step, HX_WRITE_UPDATE, HX_PHASE_WRITING);
+    return true;
+}
+
 static void on_approve(struct hx_step *step)
 {
     if (step->op->durable.state != HX_OP_AWAITING_APPROVAL) {
         not_applied(step);
+        return;
+    }
+    if (hx_step_end_unanswered(step)) {
+        step->op->has_verb = true; /* which came too late, and is told so then */
         return;
     }
     hx_step_begin(step)->is_approved = true;
@@ -308,12 +327,6 @@ static void on_human_due(struct hx_step *step)
     hx_step_begin(step)->needs_human = true;
     hx_step_raise_fence(step);
     hx_step_persist(step, HX_WRITE_UPDATE, HX_PHASE_WRITING);
-}
-
-static void on_round_expired(struct hx_step *step)
-{
-    if (step->op->durable.state == HX_OP_INPUT_REQUIRED)
-        move_and_commit(step, HX_OP_EXPIRED, HX_REASON_ROUND_EXPIRED);
 }
 
 void hx_step_verb(struct hx_step *step)
@@ -345,9 +358,6 @@ void hx_step_verb(struct hx_step *step)
         return;
     case HX_EV_HUMAN_DUE:
         on_human_due(step);
-        return;
-    case HX_EV_ROUND_EXPIRED:
-        on_round_expired(step);
         return;
     default:
         hx_assert(!"not a verb");

@@ -24,6 +24,16 @@ int64_t hx_age_ms(const struct hx_now *since, const struct hx_now *now)
     return gap_ms < bound_ms ? gap_ms : bound_ms; /* INV-22: by a day at most, however it jumped */
 }
 
+bool hx_is_unanswered(const struct hx_record *record, const struct hx_now *now)
+{
+    const int64_t patience_ms = 24 * 60 * 60 * 1000;
+    /* An approval is waited for from the beginning, and nothing else is written meanwhile; a round
+     * begins with the write that notes its question. */
+    bool is_waiting =
+        record->state == HX_OP_AWAITING_APPROVAL || record->state == HX_OP_INPUT_REQUIRED;
+    return is_waiting && hx_age_ms(&record->updated, now) >= patience_ms;
+}
+
 bool hx_attempt_is_unsent(const struct hx_record *record, const struct hx_facts *facts)
 {
     switch (record->attempt.state) {

@@ -17,6 +17,10 @@ bool hx_has_elapsed(const struct hx_now *since, const struct hx_now *now, int64_
 /* The age of a row: monotonic within a boot, plus at most one day for a gap between boots. */
 int64_t hx_age_ms(const struct hx_now *since, const struct hx_now *now);
 
+/* A person was asked, to approve it or by the tool, and has not answered for a day. To believe that
+ * too early, because a clock jumped between two boots, runs nothing. */
+bool hx_is_unanswered(const struct hx_record *record, const struct hx_now *now);
+
 /* "Unsent": the present attempt provably left not one byte: it is dead or refused or there is none,
  * or it is unmarked and the absence of its mark proves something. */
 bool hx_attempt_is_unsent(const struct hx_record *record, const struct hx_facts *facts);

@@ -107,7 +107,9 @@ static void on_written(struct hx_step *step)
     op->requires_unmarked = false;
     if (op->has_verb) {
         op->has_verb = false;
-        hx_step_answer(step, HX_DO_ANSWER_CALLER, HX_ANSWER_DONE);
+        bool was_late = op->durable.reason == HX_REASON_APPROVAL_EXPIRED;
+        hx_step_answer(step, HX_DO_ANSWER_CALLER,
+                       was_late ? HX_ANSWER_NOT_APPLIED : HX_ANSWER_DONE);
     }
     if (op->must_follow) {
         op->must_follow = false;

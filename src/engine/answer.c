@@ -110,6 +110,12 @@ static void write_sentence(struct hx_buf *out, const struct hx_call *call, enum 
         (void)hx_buf_append_cstr(out, "A person decided that this call did not happen, and it will "
                                       "not run any more. If the action is still wanted, make it a "
                                       "new call, with a new key if you send keys.");
+    else if (answer == HX_ANSWER_KEY_EXPIRED && record != NULL &&
+             record->reason == HX_REASON_ROUND_EXPIRED)
+        (void)hx_buf_append_cstr(out, "The tool asked something in this call, nobody answered "
+                                      "within 24 hours, and the call has ended; nothing ran now. "
+                                      "The tool may have begun: check by other means whether the "
+                                      "action happened before you call with a new key.");
     else
         (void)hx_buf_append_cstr(out, rows[answer].sentence);
     if (detail != NULL)
@@ -118,6 +124,10 @@ static void write_sentence(struct hx_buf *out, const struct hx_call *call, enum 
     if (answer == HX_ANSWER_CANCELLED && record != NULL && record->reason == HX_REASON_DENIED)
         (void)hx_buf_append_cstr(out, " A person refused it: do not make it again unless a person "
                                       "asks you to.");
+    if (answer == HX_ANSWER_CANCELLED && record != NULL &&
+        record->reason == HX_REASON_APPROVAL_EXPIRED)
+        (void)hx_buf_append_cstr(out, " It needed a person's approval, and nobody gave or refused "
+                                      "it within 24 hours; a new call is put to a person again.");
     if (answer == HX_ANSWER_OUTCOME_UNKNOWN && record != NULL)
         add_command(out, call, record);
     if (answer == HX_ANSWER_UPSTREAM_UNAVAILABLE)

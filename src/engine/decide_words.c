@@ -126,6 +126,8 @@ static void say_not_applied(const struct hx_verdict *verdict, struct hx_buf *ret
     if (verdict->is_overtaken ||
         (verdict->found != NULL && hx_record_was_decided(&verdict->found->record)))
         (void)hx_buf_append_cstr(ret_words, "somebody decided first. ");
+    if (verdict->found != NULL && verdict->found->record.reason == HX_REASON_APPROVAL_EXPIRED)
+        (void)hx_buf_append_cstr(ret_words, "nobody decided within 24 hours, so it never runs. ");
     if (verdict->found == NULL)
         (void)hx_buf_append_cstr(ret_words, "the operation could not be read again");
     else

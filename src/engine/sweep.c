@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What nobody asks for: operations whose owner died are settled by the rules, and those that have
- * been unknown for too long are put before a person. Runs at start and every minute; it runs no
- * tool but what a person has approved.
+ * been unknown for too long are put before a person; what a person was asked and did not answer for
+ * a day ends. Runs at start and every minute; it runs no tool but what a person has approved.
  */
+#include "core/words.h"
 #include "engine/internal.h"
 
 enum { SWEEP_MS = 60 * 1000, ROWS_MAX = 256 };
@@ -62,8 +63,9 @@ static void settle(struct hx_gateway *gateway, const struct hx_store_found *foun
     bool is_stale_question = hx_recover_needs_human(record, &gateway->now) && !record->needs_human;
     /* What was sent and refused waits for its caller: trying alone would use up its attempts. */
     bool is_approved = record->state == HX_OP_READY && record->is_approved && record->sends == 0;
+    bool is_unanswered = hx_is_unanswered(record, &gateway->now);
     struct hx_work *work = hx_work_find(gateway, &record->id);
-    if (!is_left && !is_stale_question && !is_approved) {
+    if (!is_left && !is_stale_question && !is_approved && !is_unanswered) {
         look_after(gateway, found, work);
         return;
     }
@@ -81,7 +83,7 @@ static void settle(struct hx_gateway *gateway, const struct hx_store_found *foun
     if (is_approved)
         hx_work_look(work);
     else
-        hx_work_event(work, is_left ? HX_EV_LOOK : HX_EV_HUMAN_DUE);
+        hx_work_event(work, is_stale_question ? HX_EV_HUMAN_DUE : HX_EV_LOOK);
 }
 
 void hx_sweep_found(struct hx_gateway *gateway, struct hx_store_request *found)

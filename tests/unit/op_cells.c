@@ -38,8 +38,10 @@ static dimension_set call_set(enum hx_op_state state)
         return D_BIT(DUE) | D_BIT(LEFT) | D_BIT(ATTEMPT) | D_BIT(EARLIER);
     case HX_OP_RUNNING:
         return judge_set();
+    case HX_OP_AWAITING_APPROVAL:
+        return D_BIT(ASKED_FOR);
     case HX_OP_INPUT_REQUIRED:
-        return D_BIT(ROUND) | D_BIT(LEFT) | D_BIT(ATTEMPT) | D_BIT(EARLIER);
+        return D_BIT(ROUND) | D_BIT(LEFT) | D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(ASKED_FOR);
     case HX_OP_UNKNOWN:
         return D_BIT(SUPERSEDED) | D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(MARKED) |
                D_BIT(RESTORED) | resend_set;
@@ -56,7 +58,7 @@ static dimension_set look_set(enum hx_op_state state)
     case HX_OP_READY:
         return call_set(state) | D_BIT(WAITERS) | D_BIT(APPROVED) | D_BIT(TARGET);
     case HX_OP_INPUT_REQUIRED:
-        return D_BIT(HANDS) | D_BIT(ATTEMPT) | D_BIT(EARLIER);
+        return D_BIT(HANDS) | D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(ASKED_FOR);
     case HX_OP_UNKNOWN:
         return call_set(state) | D_BIT(WAITERS);
     default:
@@ -103,6 +105,8 @@ static dimension_set verb_set(enum hx_op_state state, enum hx_event_type event)
     case HX_EV_CANCEL:
         return D_BIT(OPERATOR) | D_BIT(GONE) | (state == HX_OP_ABSENT ? D_BIT(FROM_GAP) : 0) |
                (state == HX_OP_RUNNING ? unsent_set | D_BIT(EARLIER) : 0);
+    case HX_EV_APPROVE:
+        return state == HX_OP_AWAITING_APPROVAL ? D_BIT(ASKED_FOR) : 0;
     case HX_EV_HUMAN_DUE:
         return D_BIT(SUPERSEDED) | D_BIT(NEEDS_HUMAN);
     default:
@@ -290,6 +294,9 @@ static bool build_record(const struct build *build, struct hx_record *ret_record
     ret_record->outcome.place = value[D_GONE] ? HX_OUTCOME_GONE : HX_OUTCOME_INLINE;
     if (state == HX_OP_UNKNOWN || hx_op_state_is_final(state))
         ret_record->settled = past;
+    ret_record->created = ret_record->updated = past;
+    if (value[D_ASKED_FOR])
+        ret_record->updated.mono.ms -= 24 * 60 * 60 * 1000;
     if (value[D_DUE] > 0 && state == HX_OP_READY) {
         ret_record->not_before = build->now;
         ret_record->not_before.mono.ms += value[D_DUE] == 1 ? 10 * 1000 : 100 * 1000;
@@ -357,6 +364,15 @@ static bool build_next(const struct build *build, enum hx_op_state to, struct hx
     return hx_record_flaw(next) == NULL;
 }
 
+/* The verb was an approval that found its time over. */
+static bool build_verb(const struct build *build, struct hx_op *op)
+{
+    if (build->value[D_VERB] < 2)
+        return true;
+    op->next.reason = HX_REASON_APPROVAL_EXPIRED;
+    return op->durable.state == HX_OP_AWAITING_APPROVAL && op->next.state == HX_OP_CANCELLED;
+}
+
 static bool build_phase(const struct build *build, struct hx_op *op)
 {
     if (build->cell->phase == HX_PHASE_MARKING) {
@@ -368,7 +384,7 @@ static bool build_phase(const struct build *build, struct hx_op *op)
     if (build->cell->phase != HX_PHASE_WRITING && build->cell->phase != HX_PHASE_SETTLING)
         return true;
     op->must_follow = build->value[D_FOLLOW];
-    op->has_verb = build->value[D_VERB] && build->cell->phase == HX_PHASE_WRITING;
+    op->has_verb = build->value[D_VERB] > 0 && build->cell->phase == HX_PHASE_WRITING;
     bool is_settling = build->cell->phase == HX_PHASE_SETTLING;
     op->is_spooled = is_settling && build->value[D_SPOOLED];
     op->is_retry_due = is_settling && build->value[D_RETRY_DUE];
@@ -380,11 +396,11 @@ static bool build_phase(const struct build *build, struct hx_op *op)
     if (natural < 0)
         return false;
     if (build->value[D_WRITE] == 0)
-        return build_next(build, (enum hx_op_state)natural, op);
+        return build_next(build, (enum hx_op_state)natural, op) && build_verb(build, op);
     int to = build->value[D_WRITE] - 1;
     if (to == natural || (is_settling && to != HX_OP_INPUT_REQUIRED))
         return false;
-    return build_next(build, (enum hx_op_state)to, op);
+    return build_next(build, (enum hx_op_state)to, op) && build_verb(build, op);
 }
 
 static void build_fresh(const struct build *build, const struct hx_record *durable,

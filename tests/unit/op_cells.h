@@ -17,7 +17,7 @@
     DIMENSION(FRESH, "row", "none", "running", "unknown", "succeeded", "succeeded+successor",      \
               "failed")                                                                            \
     DIMENSION(FOLLOW, "successor_written", "no", "yes")                                            \
-    DIMENSION(VERB, "verb", "no", "yes")                                                           \
+    DIMENSION(VERB, "verb", "no", "yes", "late")                                                   \
     DIMENSION(SUPERSEDED, "superseded", "no", "yes")                                               \
     DIMENSION(SUCCESSOR, "successor", "no", "yes")                                                 \
     DIMENSION(TOMBSTONE, "tombstone", "no", "yes")                                                 \
@@ -34,6 +34,7 @@
     DIMENSION(NEEDS_APPROVAL, "needs_approval", "no", "yes")                                       \
     DIMENSION(FROM_GAP, "from_gap", "no", "yes")                                                   \
     DIMENSION(RESTORED, "restored_copy", "no", "yes")                                              \
+    DIMENSION(ASKED_FOR, "asked_for", "<24h", ">=24h")                                             \
     DIMENSION(DUE, "not_before", "passed", "soon", "late")                                         \
     DIMENSION(STARTS, "failed_starts", "0", "1", "3")                                              \
     DIMENSION(START_AGE, "starting_for", "<2s", ">=2s")                                            \

@@ -88,9 +88,9 @@ static void is_noted(size_t index, const char *decision, const char *answer)
 }
 
 /* An operator in another process is faster, and nobody tells this one. */
-static void operator_decides(struct talk_kit *talk, enum hx_event_type type)
+static void operator_tries(struct talk_kit *talk, enum hx_event_type type,
+                           struct hx_verdict *ret_verdict)
 {
-    struct hx_verdict verdict;
     const struct hx_decision decision = {.type = type, .outcome = kit_outcome("{\"content\":[]}")};
     struct hx_id owner = {{9}};
     struct hx_decider decider = {.store = hx_store_memory_open(talk->engine.ledger, owner),
@@ -98,10 +98,16 @@ static void operator_decides(struct talk_kit *talk, enum hx_event_type type)
                                  .rand = &talk->engine.rand,
                                  .who = "operator"};
     struct hx_id id = hx_memory_ledger_row(talk->engine.ledger, 0)->id;
-    assert_int_equal(hx_decide(&decider, &id, &decision, &verdict), 0);
+    assert_int_equal(hx_decide(&decider, &id, &decision, ret_verdict), 0);
+    decider.store->ops->close(decider.store);
+}
+
+static void operator_decides(struct talk_kit *talk, enum hx_event_type type)
+{
+    struct hx_verdict verdict;
+    operator_tries(talk, type, &verdict);
     assert_int_equal(verdict.answer, HX_ANSWER_DONE);
     hx_verdict_fini(&verdict);
-    decider.store->ops->close(decider.store);
 }
 
 static void an_approval_is_noted_as_applied(void **state)
@@ -135,6 +141,87 @@ static void an_approval_that_came_second_is_noted_as_not_applied(void **state)
     talk_kit_hears(&talk, "CANCELLED");
     assert_int_equal(note_count, 1);
     is_noted(0, "approve", "NOT_APPLIED");
+    assert_int_equal(talk.calls, 0);
+    talk_kit_fini(&talk);
+}
+
+enum { MINUTE_MS = 60 * 1000, DAY_MS = 24 * 60 * MINUTE_MS };
+
+/* Asked or not, whoever waits learns that no decision came, and a late one does not count. */
+static void an_approval_that_nobody_gives_ends_after_a_day(void **state)
+{
+    struct talk_kit talk;
+    char id[64];
+    (void)state;
+    start(&talk, HX_APPROVAL_ALWAYS);
+    talk_kit_says(&talk, PAY);
+    talk_kit_waits(&talk, DAY_MS - MINUTE_MS / 4);
+    talk_kit_hears(&talk, "APPROVAL_REQUIRED");
+    talk_kit_says(&talk, PAY);
+    is_asked(&talk, id);
+    for (int i = 0; i < 4; i++)
+        talk_kit_waits(&talk, MINUTE_MS / 8);
+    talk_kit_hears(&talk, "nobody gave or refused it within 24 hours");
+    decides(&talk, id, "approve");
+    talk_kit_says(&talk, PAY);
+    talk_kit_hears(&talk, "CANCELLED");
+    assert_int_equal(talk.calls, 0);
+    talk_kit_fini(&talk);
+}
+
+/* Nobody asks about it any more: the sweep finds it, also of a later process. */
+static void a_call_that_nobody_asks_about_ends_too(void **state)
+{
+    struct talk_kit talk;
+    (void)state;
+    for (int is_restarted = 0; is_restarted < 2; is_restarted++) {
+        char id[64];
+        start(&talk, HX_APPROVAL_ALWAYS);
+        talk_kit_says(&talk, PAY);
+        is_asked(&talk, id);
+        decides(&talk, id, "later");
+        talk_kit_hears(&talk, "APPROVAL_REQUIRED");
+        if (is_restarted) {
+            talk_kit_end(&talk);
+            engine_kit_pass(&talk.engine, DAY_MS);
+            talk_kit_begin(&talk);
+            talk_kit_waits(&talk, 20);
+        } else {
+            talk_kit_waits(&talk, DAY_MS);
+            talk_kit_waits(&talk, MINUTE_MS);
+        }
+        const struct hx_record *row = hx_memory_ledger_row(talk.engine.ledger, 0);
+        assert_string_equal(hx_op_state_name(row->state), "cancelled");
+        assert_string_equal(hx_reason_name(row->reason), "approval_expired");
+        assert_int_equal(talk.calls, 0);
+        talk_kit_fini(&talk);
+    }
+}
+
+/* An operator comes too late, and no gateway was there to say so before. */
+static void an_operator_who_is_late_is_told_so(void **state)
+{
+    struct talk_kit talk;
+    struct hx_buf words;
+    struct hx_verdict verdict;
+    char id[64];
+    (void)state;
+    start(&talk, HX_APPROVAL_ALWAYS);
+    talk_kit_says(&talk, PAY);
+    is_asked(&talk, id);
+    engine_kit_pass(&talk.engine, DAY_MS);
+    operator_tries(&talk, HX_EV_APPROVE, &verdict);
+    assert_int_equal(verdict.answer, HX_ANSWER_NOT_APPLIED);
+    hx_buf_init(&words, 4096);
+    assert_false(hx_verdict_say(HX_EV_APPROVE, &verdict, &words));
+    (void)hx_buf_append_char(&words, '\0');
+    assert_string_equal(words.data, "not applied: nobody decided within 24 hours, so it never "
+                                    "runs. the operation is cancelled");
+    hx_buf_fini(&words);
+    hx_verdict_fini(&verdict);
+    talk_kit_waits(&talk, MINUTE_MS);
+    talk_kit_says(&talk, PAY);
+    talk_kit_hears(&talk, "CANCELLED");
     assert_int_equal(talk.calls, 0);
     talk_kit_fini(&talk);
 }
@@ -180,6 +267,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_approval_is_noted_as_applied),
         cmocka_unit_test(an_approval_that_came_second_is_noted_as_not_applied),
+        cmocka_unit_test(an_approval_that_nobody_gives_ends_after_a_day),
+        cmocka_unit_test(a_call_that_nobody_asks_about_ends_too),
+        cmocka_unit_test(an_operator_who_is_late_is_told_so),
         cmocka_unit_test(what_became_of_a_call_is_noted_with_its_answer),
     };
     return cmocka_run_group_tests_name("ask_person", tests, NULL, NULL);

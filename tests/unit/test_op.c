@@ -596,6 +596,85 @@ static void third_failed_start_is_told_and_nothing_loops(void **state)
     }
 }
 
+/* --- what waits for a person, and how long --- */
+
+static const int64_t day_ms = 24 * 60 * 60 * 1000;
+
+static void step_later(enum hx_event_type type, int64_t ms)
+{
+    struct hx_event event = event_of(type);
+    event.now.mono.ms += ms;
+    event.now.wall.ms += ms;
+    give(event);
+}
+
+static void begin_waiting(enum hx_op_state state)
+{
+    if (state == HX_OP_INPUT_REQUIRED) {
+        begin_sent(HX_CLASS_OPAQUE);
+        step(HX_EV_INPUT_WANTED);
+    } else {
+        begin(HX_CLASS_OPAQUE);
+        struct hx_event first = event_of(HX_EV_CALL);
+        first.needs_approval = true;
+        give(first);
+    }
+    step(HX_EV_STORED);
+    assert_int_equal(op.durable.state, state);
+    op.waiters = 0;
+}
+
+static void what_nobody_approves_in_a_day_never_runs(void **state)
+{
+    (void)state;
+    static const enum hx_event_type comes[] = {HX_EV_LOOK, HX_EV_CALL, HX_EV_RETRY, HX_EV_APPROVE};
+    for (size_t i = 0; i < sizeof(comes) / sizeof(comes[0]); i++) {
+        begin_waiting(HX_OP_AWAITING_APPROVAL);
+        step_later(comes[i], day_ms);
+        assert_int_equal(op.next.state, HX_OP_CANCELLED);
+        assert_int_equal(op.next.reason, HX_REASON_APPROVAL_EXPIRED);
+        step_later(HX_EV_STORED, day_ms);
+        assert_int_equal(answered(HX_DO_ANSWER_ALL), HX_ANSWER_CANCELLED);
+        assert_int_equal(answered(HX_DO_ANSWER_CALLER),
+                         comes[i] == HX_EV_APPROVE ? HX_ANSWER_NOT_APPLIED : HX_ANSWER_COUNT);
+    }
+    begin_waiting(HX_OP_AWAITING_APPROVAL);
+    step_later(HX_EV_LOOK, day_ms - 1);
+    assert_int_equal(effects.count, 0);
+    step_later(HX_EV_APPROVE, day_ms - 1);
+    assert_int_equal(op.next.state, HX_OP_READY);
+}
+
+static void a_question_that_nobody_answers_in_a_day_ends(void **state)
+{
+    (void)state;
+    static const enum hx_event_type comes[] = {HX_EV_LOOK, HX_EV_CALL};
+    for (size_t i = 0; i < sizeof(comes) / sizeof(comes[0]); i++) {
+        begin_waiting(HX_OP_INPUT_REQUIRED);
+        step_later(comes[i], day_ms - 1);
+        assert_int_equal(op.phase, HX_PHASE_IDLE);
+        step_later(comes[i], day_ms);
+        assert_int_equal(op.next.state, HX_OP_EXPIRED);
+        assert_int_equal(op.next.reason, HX_REASON_ROUND_EXPIRED);
+        step_later(HX_EV_STORED, day_ms);
+        assert_int_equal(answered(HX_DO_ANSWER_ALL), HX_ANSWER_KEY_EXPIRED);
+    }
+    /* Its answer comes in time, and begins a round that has a day of its own. */
+    begin_waiting(HX_OP_INPUT_REQUIRED);
+    struct hx_event answer = event_of(HX_EV_CALL);
+    answer.round = HX_ROUND_CONTINUES;
+    answer.now.mono.ms += day_ms - 1;
+    give(answer);
+    assert_int_equal(op.next.state, HX_OP_RUNNING);
+    step_later(HX_EV_STORED, day_ms);
+    step_later(HX_EV_STORED, day_ms);
+    step_later(HX_EV_FIRST_BYTE, day_ms);
+    step_later(HX_EV_INPUT_WANTED, day_ms);
+    step_later(HX_EV_STORED, day_ms);
+    step_later(HX_EV_LOOK, 2 * day_ms - 1);
+    assert_int_equal(op.phase, HX_PHASE_IDLE);
+}
+
 static void question_is_answered_again_and_forgotten_when_unknown(void **state)
 {
     (void)state;
@@ -805,6 +884,8 @@ int main(void)
         cmocka_unit_test(mark_may_come_with_the_claim),
         cmocka_unit_test(absence_is_not_said_of_a_waiting_successor),
         cmocka_unit_test(third_failed_start_is_told_and_nothing_loops),
+        cmocka_unit_test(what_nobody_approves_in_a_day_never_runs),
+        cmocka_unit_test(a_question_that_nobody_answers_in_a_day_ends),
         cmocka_unit_test(question_is_answered_again_and_forgotten_when_unknown),
         cmocka_unit_test(takeover_and_cancel_lose_against_a_mark),
         cmocka_unit_test(facts_that_were_not_filled_in_touch_nobodys_work),

@@ -64,6 +64,23 @@ static void age_counts_at_most_a_day_for_a_gap_between_boots(void **state)
     }
 }
 
+static void only_what_waits_for_a_person_is_unanswered_after_a_day(void **state)
+{
+    (void)state;
+    const struct hx_contract contract = kit_contract(HX_CLASS_OPAQUE);
+    const int64_t day_ms = 86400000;
+    for (int i = 0; i < HX_OP_STATE_COUNT; i++) {
+        struct hx_record record = kit_record(&contract);
+        record.state = (enum hx_op_state)i;
+        record.updated = kit_now(1, 5000);
+        struct hx_now before = kit_now(1, 5000 + day_ms - 1), after = kit_now(1, 5000 + day_ms);
+        bool is_waiting = i == HX_OP_AWAITING_APPROVAL || i == HX_OP_INPUT_REQUIRED;
+        before.wall.ms += 40 * day_ms; /* within a boot the wall clock has no say */
+        if (hx_is_unanswered(&record, &before) || hx_is_unanswered(&record, &after) != is_waiting)
+            fail_msg("%s", hx_op_state_name(record.state));
+    }
+}
+
 static void attempt_is_unsent_only_where_the_missing_mark_proves_it(void **state)
 {
     (void)state;
@@ -124,6 +141,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elapsed_is_the_monotonic_clock_within_a_boot),
         cmocka_unit_test(age_counts_at_most_a_day_for_a_gap_between_boots),
+        cmocka_unit_test(only_what_waits_for_a_person_is_unanswered_after_a_day),
         cmocka_unit_test(attempt_is_unsent_only_where_the_missing_mark_proves_it),
         cmocka_unit_test(nothing_sent_needs_every_earlier_attempt_dead_or_refused),
     };
