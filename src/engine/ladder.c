@@ -5,12 +5,18 @@
  * or by one after the one that died, or a task or a gateway of our kind which can be asked about.
  * The request is never sent again for it, so whatever it brings is evidence and nothing else.
  *
+ * A stream may be silent for ever. So a probe looks beside it, and after LISTEN_MS nobody waits for
+ * it any more; what it says then is evidence all the same.
+ *
  *     LADDER ──► is there a handle? ──► a link for it ──► listen, or ask ──► late evidence
  *                     │ no                 │ none            │ nothing
  *                     └────────────────────┴─────────────────┴──► whoever waits is asked, or told
  *                                                                 "unknown"
  */
 #include "engine/internal.h"
+
+/* Less than a caller waits by default, so that a person can still be asked. */
+enum { LISTEN_MS = 30 * 1000 };
 
 /* The handle of an attempt that went to a gateway of our kind: it can be asked under our key. */
 static const struct hx_span inner_handle = HX_SPAN_INIT("hapax/operations");
@@ -23,7 +29,7 @@ static struct hx_server *server_of(const struct hx_work *work)
 
 bool hx_ladder_has_route(const struct hx_work *work)
 {
-    return work->search == HX_SEARCH_LISTENING || work->search == HX_SEARCH_ASKING;
+    return work->is_listening || work->search == HX_SEARCH_ASKING;
 }
 
 void hx_ladder_begin(struct hx_work *work)
@@ -50,17 +56,39 @@ bool hx_ladder_is_climbed(const struct hx_work *work)
     return work->search != HX_SEARCH_NONE && work->search != HX_SEARCH_OVER;
 }
 
-void hx_ladder_over(struct hx_work *work)
+/* A probe goes on. */
+static void go_on_without(struct hx_work *work)
 {
-    struct hx_server *server = server_of(work);
-    work->search = HX_SEARCH_OVER;
-    if (server != NULL && work->link != NULL && work->link == server->listener)
-        hx_work_use_link(work, NULL);
+    bool is_probing = work->search == HX_SEARCH_PROBING;
+    if (!is_probing)
+        work->search = HX_SEARCH_OVER;
     hx_work_look_again_later(work);
     if (work->op.phase != HX_PHASE_IDLE || work->op.durable.state != HX_OP_UNKNOWN)
         return;
-    (void)hx_probe_begin(work);
+    if (!is_probing)
+        (void)hx_probe_begin(work);
     hx_work_ask_person(work);
+}
+
+static void stop_listening(struct hx_work *work)
+{
+    work->is_listening = false;
+    hx_timer_disarm(&work->gateway->timers, &work->listen);
+}
+
+void hx_ladder_over(struct hx_work *work)
+{
+    struct hx_server *server = server_of(work);
+    stop_listening(work);
+    if (server != NULL && work->link != NULL && work->link == server->listener)
+        hx_work_use_link(work, NULL);
+    go_on_without(work);
+}
+
+void hx_ladder_listened(struct hx_work *work)
+{
+    if (work->search == HX_SEARCH_LISTENING)
+        go_on_without(work);
 }
 
 void hx_ladder_leave(struct hx_work *work)
@@ -73,8 +101,9 @@ void hx_ladder_leave(struct hx_work *work)
     if (!hx_ladder_has_route(work) || route == NULL)
         return;
     struct hx_link *link = route->link;
-    bool is_listening = work->search == HX_SEARCH_LISTENING;
+    bool is_listening = work->is_listening;
     uint64_t tag = route->id;
+    stop_listening(work);
     work->search = HX_SEARCH_OVER;
     work->route = NULL;
     route->work = NULL;
@@ -106,10 +135,14 @@ static void listen_to(struct hx_work *work)
     route->work = work;
     work->route = route;
     work->search = HX_SEARCH_LISTENING;
+    work->is_listening = true;
+    hx_timer_arm(&work->gateway->timers, &work->listen,
+                 hx_mono_after(work->gateway->now.mono, LISTEN_MS));
     work->is_inner = link->has_operations; /* what comes may be its word, and no outcome */
     note_step(work, "stream taken up");
     link->upstream->ops->resume(link->upstream, work->handle, route->id);
     hx_route_give_way(route);
+    (void)hx_probe_begin(work);
 }
 
 void hx_ladder_go_on(struct hx_work *work)

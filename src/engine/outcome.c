@@ -92,6 +92,7 @@ void hx_outcome_evidence(struct hx_work *work, struct hx_span bytes, bool is_err
     event.outcome = make_outcome(work->gateway, is_error ? HX_OUTCOME_ERROR : HX_OUTCOME_RESULT,
                                  bytes, is_error, work->tool->rules.result_max);
     keep_line(work, line);
+    hx_probe_end(work);
     work->search = HX_SEARCH_OVER;
     hx_work_step(work, &event, NULL);
 }

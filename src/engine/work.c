@@ -158,6 +158,7 @@ static void disarm_all(struct hx_work *work)
     hx_timer_disarm(timers, &work->poll);
     hx_timer_disarm(timers, &work->inner_poll);
     hx_timer_disarm(timers, &work->probe);
+    hx_timer_disarm(timers, &work->listen);
     hx_timer_disarm(timers, &work->task.poll);
 }
 

@@ -42,9 +42,9 @@ enum hx_search {
     HX_SEARCH_NONE,
     HX_SEARCH_LOOKING,   /* for a resume point */
     HX_SEARCH_STARTING,  /* of the link that will listen */
-    HX_SEARCH_LISTENING, /* on the stream: `route` is for it */
+    HX_SEARCH_LISTENING, /* on the stream, and nowhere else */
     HX_SEARCH_ASKING,    /* an inner gateway, or about a task: `route` is for it */
-    HX_SEARCH_PROBING,   /* by a tool that looks, now and then: `route` is for it */
+    HX_SEARCH_PROBING,   /* by a tool that looks, now and then, beside a stream perhaps */
     HX_SEARCH_OVER
 };
 
@@ -88,6 +88,8 @@ struct hx_work {
 
     enum hx_search search;
     struct hx_span handle; /* what is searched by */
+    bool is_listening;     /* `route` is of a stream that was taken up */
+    struct hx_timer listen;
     struct hx_timer probe; /* the next one is due */
     struct hx_route
         *probe_route; /* set while one is being answered; an answer that is late may come
@@ -218,6 +220,8 @@ void hx_ladder_go_on(struct hx_work *work);
 bool hx_ladder_has_route(const struct hx_work *work);
 /* It brought nothing. */
 void hx_ladder_over(struct hx_work *work);
+/* It has brought nothing for so long that nobody waits for it. */
+void hx_ladder_listened(struct hx_work *work);
 /* The operation is sent again instead; nobody listens for what the earlier attempt brings. */
 void hx_ladder_leave(struct hx_work *work);
 /* The attempt that is being claimed goes to a gateway of our kind, which can be asked about it. */

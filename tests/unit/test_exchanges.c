@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Exchanges that nobody waits for: they end, or are in nobody's way, and what their requests did
- * stays as unknown as it was. On the real engine with a scripted server and a scripted client.
+ * stays as unknown as it was. And streams that were taken up and say nothing. On the real engine
+ * with a scripted server and a scripted client.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,12 +111,112 @@ static void a_cancelled_call_gives_way_and_stays_unknown(void **state)
     talk_kit_fini(&talk);
 }
 
+/* A call whose stream is taken up by the next process, and is silent. */
+static void is_taken_up(struct talk_kit *talk, bool has_probe)
+{
+    struct talk_kit_options options = {
+        .rules = engine_kit_rules(),
+        .is_run = true,
+        .server_capabilities = "{\"tools\":{}}",
+        .tools = "[{\"name\":\"pay\",\"inputSchema\":{\"type\":\"object\"}}]",
+    };
+    options.rules.contract.has_probe = has_probe;
+    if (has_probe)
+        options.rules.probe = (struct hx_probe){.tool = HX_SPAN_LIT("look"),
+                                                .arguments = HX_SPAN_LIT("{}"),
+                                                .match = HX_PROBE_TEXT,
+                                                .value = HX_SPAN_LIT("paid")};
+    talk_kit_init(talk, &options);
+    talk_kit_begin(talk);
+    talk_kit_says(talk, PAY("3"));
+    (void)talk_kit_from_server(talk, HX_PEER_RESUME_POINT, talk->tag, "e1");
+    engine_kit_turn(&talk->engine);
+    talk_kit_waits(talk, 1000); /* it is written with what else there is to write */
+    talk_kit_end(talk);
+    talk_kit_begin(talk);
+    talk->told[0] = '\0';
+    talk_kit_says(talk, PAY("4"));
+    assert_int_not_equal(talk->taken_up, 0);
+    assert_int_equal(talk->gave_way, talk->taken_up);
+    talk->asked[0] = '\0';
+}
+
+/* What the taken up stream says after all. */
+static void stream_answers(struct talk_kit *talk)
+{
+    talk->tag = talk->taken_up;
+    talk_kit_answers(talk, "\"result\":{\"content\":[],\"n\":1}");
+}
+
+static void waits_for_a_look(struct talk_kit *talk)
+{
+    for (int i = 0; i < 60 && strstr(talk->asked, "\"look\"") == NULL; i++)
+        talk_kit_waits(talk, 500);
+    talk_kit_asks(talk, "\"look\"");
+}
+
+static void a_silent_stream_does_not_keep_the_probe_away(void **state)
+{
+    struct talk_kit talk;
+    (void)state;
+    is_taken_up(&talk, true);
+    waits_for_a_look(&talk);
+    talk_kit_answers(&talk, "\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"paid\"}]}");
+    talk_kit_hears(&talk, "What look shows of it");
+    assert_int_equal(talk.calls, 2);
+    talk_kit_fini(&talk);
+}
+
+/* The probe is not over with the stream, nor the stream with the probe. */
+static void a_stream_may_speak_beside_the_probe(void **state)
+{
+    (void)state;
+    for (int is_lost = 0; is_lost <= 1; is_lost++) {
+        struct talk_kit talk;
+        is_taken_up(&talk, true);
+        waits_for_a_look(&talk);
+        uint64_t look = talk.tag;
+        if (is_lost) {
+            answer_lost(&talk, talk.taken_up);
+            talk.tag = look;
+            talk_kit_answers(&talk,
+                             "\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"paid\"}]}");
+            talk_kit_hears(&talk, "What look shows of it");
+        } else {
+            stream_answers(&talk);
+            talk_kit_hears(&talk, "\"n\":1");
+            assert_int_equal(talk.dropped, look);
+        }
+        talk_kit_fini(&talk);
+    }
+}
+
+static void nobody_waits_for_a_silent_stream_for_ever(void **state)
+{
+    struct talk_kit talk;
+    (void)state;
+    is_taken_up(&talk, false);
+    talk_kit_waits(&talk, 29 * 1000);
+    assert_string_equal(talk.told, "");
+    talk_kit_waits(&talk, 1000);
+    talk_kit_hears(&talk, "OUTCOME_UNKNOWN");
+    assert_int_equal(talk.dropped, 0);
+    stream_answers(&talk);
+    talk_kit_says(&talk, PAY("5"));
+    talk_kit_hears(&talk, "\"n\":1");
+    assert_int_equal(talk.calls, 1);
+    talk_kit_fini(&talk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cancelled_request_leaves_no_exchange),
         cmocka_unit_test(a_call_that_timed_out_gives_way_and_stays_unknown),
         cmocka_unit_test(a_cancelled_call_gives_way_and_stays_unknown),
+        cmocka_unit_test(a_silent_stream_does_not_keep_the_probe_away),
+        cmocka_unit_test(a_stream_may_speak_beside_the_probe),
+        cmocka_unit_test(nobody_waits_for_a_silent_stream_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

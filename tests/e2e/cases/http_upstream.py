@@ -300,3 +300,37 @@ def cancelled_requests(t, site):
     call = site.call(client, [{"json": ANSWER}])
     t.true("receipt" in str(client.result(call, 120)), "the call behind them")
     t.equal(site.effects(), 1, "effects")
+
+
+def is_written(ledger, text):
+    """In a file of the ledger."""
+    files = [os.path.join(ledger, name) for name in os.listdir(ledger)]
+    return any(text in open(path, "rb").read() for path in files if os.path.isfile(path))
+
+
+@http("a_silent_stream_does_not_keep_the_probe_away")
+def silent_stream(t, site):
+    """Hapax dies in a call whose stream the next one takes up, which says nothing, or ends at once
+    each time: the probe looks all the same. Never a second POST of the call."""
+    look = json.dumps({"steps": [{"json": ANSWER}]})
+    rule = f"charge: class=probeable probe=look probe_arguments='{look}' probe_match='text receipt'"
+    # In two parts, so that the whole name is in the ledger only as the handle.
+    event = [{"text": "id: event-"}, {"text": "one\nretry: 10\ndata: \n\n"}]
+    steps = [{"sse": {}}, *event, {"wait": "never"}]
+    for n, silent in enumerate(([{"sse": {}}, {"wait": "never"}], [{"sse": {}}, {"end": True}])):
+        here = Site(t, f"site{n}")
+        get = {"event-one": silent, "": [{"status": [405]}]}
+        where = {"ledger": t.path(f"ledger{n}")}
+        client = here.serve({"session": "s1", "get": get}).client("--tool", rule, **where)
+        here.call(client, steps, key=KEY + f"1{n}")
+        t.wait(lambda: here.effects() == 1, "the effect")
+        t.wait(lambda: is_written(where["ledger"], b"event-one"), "the handle", 60)
+        family = processes.Family(t.mark, t.surroundings.hapax, where["ledger"], client.pid)
+        processes.kill(family.keepers[0], t.surroundings.hapax)
+        client.wait_eof(5)
+        fresh = here.client("--tool", rule, **where)
+        told = fresh.result(here.call(fresh, steps, key=KEY + f"1{n}"), 60)
+        t.true("This call happened" in told["content"][0]["text"], f"the result: {told}")
+        t.equal(len(here.posts("charge")), 1, "POSTs of the call")
+        resumed = [line for line in t.lines(f"site{n}/requests") if b"last-event-id" in line]
+        t.true(len(resumed) > 0, "the stream was taken up")
