@@ -12,6 +12,9 @@ static const char too_many_asks[] =
     "Too many requests of this server wait for the client's answer. Ask again later.";
 static const char cannot_be_passed[] = "This request cannot be passed to the client: it is longer "
                                        "than the limit for one message, or there is no memory.";
+static const char no_way[] =
+    "The client that made this call cannot be asked: it has no stream open "
+    "on which a request could reach it.";
 static const char answer_is_lost[] =
     "The client has answered, and there is no memory to pass that on.";
 
@@ -113,13 +116,27 @@ void hx_ask_for_server(struct hx_link *link, const struct hx_rpc_msg *msg)
     hx_buf_init(&line, link->gateway->options.message_max + 64);
     if (rc == 0)
         rc = hx_rewrite_id(msg, hx_span_cstr(ask->id_text), &line);
-    if (rc == 0) {
-        (void)hx_send_aside(session, &line, about != NULL ? about->exchange : 0);
-    } else {
+    if (rc != 0 || !hx_send_ask(ask, &line, about != NULL ? about->exchange : 0)) {
         hx_link_refuse_server(link, msg->id.raw, cannot_be_passed);
         hx_ask_withdraw(ask);
     }
     hx_buf_fini(&line);
+}
+
+bool hx_ask_unsent(struct hx_session *session, uint64_t tag)
+{
+    static const struct hx_rpc_msg no_answer = {.kind = HX_RPC_ERROR};
+    hx_list_for_each_safe (node, &session->asks) {
+        struct hx_ask *ask = hx_container_of(node, struct hx_ask, node);
+        if (ask->tag != tag)
+            continue;
+        if (ask->kind == HX_ASK_SERVER)
+            hx_ask_refuse(ask, no_way);
+        else
+            hx_person_answered(ask, &no_answer);
+        return true;
+    }
+    return false;
 }
 
 /* Who was asked about it has left. The question may be all that kept it in memory, or others wait

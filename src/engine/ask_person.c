@@ -138,7 +138,7 @@ static bool send_question(struct hx_ask *ask, const struct hx_buf *text, const c
                         ",\"requestedSchema\":{\"type\":\"object\",\"properties\":{\"decision\":{"
                         "\"type\":\"string\",%s}},\"required\":[\"decision\"]}}}",
                         choices);
-    bool is_sent = hx_buf_ok(text) && hx_send_aside(ask->session, &line, exchange);
+    bool is_sent = hx_buf_ok(text) && hx_send_ask(ask, &line, exchange);
     hx_buf_fini(&line);
     if (!is_sent)
         hx_ask_withdraw(ask);

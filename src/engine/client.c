@@ -400,9 +400,12 @@ void hx_client_event(struct hx_session *session, struct hx_peer_event *event)
             take_oversize(session, event);
         settle_rest(session);
         return;
-    case HX_PEER_WRITTEN:
     case HX_PEER_NOT_SENT:
     case HX_PEER_CUT:
+        if (!hx_ask_unsent(session, event->tag))
+            hx_delivery_fate(session->gateway, event->tag, event->type);
+        return;
+    case HX_PEER_WRITTEN:
     case HX_PEER_TAKEN_BACK:
         hx_delivery_fate(session->gateway, event->tag, event->type);
         return;

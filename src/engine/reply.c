@@ -88,6 +88,12 @@ bool hx_send_aside(struct hx_session *session, struct hx_buf *line, uint64_t exc
     return send_line(session, line, &sending);
 }
 
+bool hx_send_ask(struct hx_ask *ask, struct hx_buf *line, uint64_t exchange)
+{
+    ask->tag = ask->session->gateway->next_tag;
+    return hx_send_aside(ask->session, line, exchange);
+}
+
 void hx_exchange_settle(struct hx_session *session, uint64_t exchange)
 {
     struct hx_downstream *client = session->options.downstream;

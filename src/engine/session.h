@@ -99,6 +99,7 @@ struct hx_ask {
     struct hx_map_node by_id; /* session->asks_by_id */
     struct hx_list node;      /* session->asks */
     enum hx_ask_kind kind;
+    uint64_t tag;     /* of its message */
     char id_text[48]; /* raw id as we sent it */
     struct hx_buf id_key;
     struct hx_link *link;  /* SERVER: who asked; of a joined call it need not be the session's */
@@ -290,6 +291,8 @@ void hx_exchange_settle(struct hx_session *session, uint64_t exchange);
 /* Takes the line: a request or notification of ours that belongs to `exchange`, or to none. False:
  * it was not written whole, or nobody is there, and it is not sent. */
 bool hx_send_aside(struct hx_session *session, struct hx_buf *line, uint64_t exchange);
+/* The same for a question, which ends when its message cannot reach the client. */
+bool hx_send_ask(struct hx_ask *ask, struct hx_buf *line, uint64_t exchange);
 void hx_batch_release(struct hx_session *session, struct hx_batch *batch);
 /* Takes an answer out of a batch that has not left yet; false when there is none to this id. */
 bool hx_batch_withdraw(struct hx_session *session, const struct hx_rpc_id *id);
@@ -301,6 +304,8 @@ void hx_ask_answered(struct hx_ask *ask, const struct hx_rpc_msg *msg);
 /* Answers the server's question with an error of ours. */
 void hx_ask_refuse(struct hx_ask *ask, const char *reason);
 void hx_ask_withdraw(struct hx_ask *ask);
+/* The client has never seen that message. False: it was no question. */
+bool hx_ask_unsent(struct hx_session *session, uint64_t tag);
 void hx_asks_of_client_gone(struct hx_session *session);
 void hx_asks_of_server_gone(struct hx_link *link);
 struct hx_ask *hx_ask_find(struct hx_session *session, const struct hx_rpc_id *id);

@@ -142,7 +142,8 @@ static void down_send(struct hx_downstream *downstream, struct hx_buf *line,
                       const struct hx_sending *sending)
 {
     struct talk_kit *talk = hx_container_of(downstream, struct talk_kit, downstream);
-    struct hx_peer_event *event = hx_peer_event_new(HX_PEER_WRITTEN, 0);
+    struct hx_peer_event *event =
+        hx_peer_event_new(talk->is_deaf ? HX_PEER_NOT_SENT : HX_PEER_WRITTEN, 0);
     snprintf(talk->told, sizeof talk->told, "%.*s", (int)line->len, line->data);
     hx_buf_reset(line);
     event->downstream = downstream;

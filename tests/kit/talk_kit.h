@@ -54,6 +54,7 @@ struct talk_kit {
     /* The last stream that was taken up: under this tag; 0 = none. */
     uint64_t taken_up;
     char told[TALK_KIT_TEXT_MAX];             /* the last line to the client */
+    bool is_deaf;                             /* no line reaches the client */
     unsigned settled[HX_SETTLING_UNREAD + 1]; /* exchanges that got no line */
 };
 

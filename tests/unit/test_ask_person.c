@@ -262,6 +262,40 @@ static void what_became_of_a_call_is_noted_with_its_answer(void **state)
     }
 }
 
+/* What asks must not wait for a client that the question cannot reach. */
+static void a_question_that_cannot_be_sent_is_answered_here(void **state)
+{
+    struct talk_kit talk;
+    (void)state;
+    start(&talk, HX_APPROVAL_NEVER);
+    talk_kit_says(&talk, PAY);
+    uint64_t call = talk.tag;
+    talk.is_deaf = true;
+    talk_kit_from_server(&talk, HX_PEER_MESSAGE, call,
+                         "{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"elicitation/create\","
+                         "\"params\":{\"message\":\"?\"}}");
+    engine_kit_turn(&talk.engine);
+    talk_kit_asks(&talk, "\"id\":\"q\",\"error\":{");
+    talk.is_deaf = false;
+    talk.tag = call;
+    talk_kit_answers(&talk, "\"result\":{\"content\":[]}");
+    talk_kit_hears(&talk, "\"content\":[]");
+    talk_kit_fini(&talk);
+}
+
+static void a_person_who_cannot_be_asked_decides_nothing(void **state)
+{
+    struct talk_kit talk;
+    (void)state;
+    start(&talk, HX_APPROVAL_ALWAYS);
+    talk.is_deaf = true;
+    talk_kit_says(&talk, PAY);
+    talk_kit_hears(&talk, "APPROVAL_REQUIRED");
+    assert_int_equal(talk.calls, 0);
+    assert_int_equal(note_count, 0);
+    talk_kit_fini(&talk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +305,8 @@ int main(void)
         cmocka_unit_test(a_call_that_nobody_asks_about_ends_too),
         cmocka_unit_test(an_operator_who_is_late_is_told_so),
         cmocka_unit_test(what_became_of_a_call_is_noted_with_its_answer),
+        cmocka_unit_test(a_question_that_cannot_be_sent_is_answered_here),
+        cmocka_unit_test(a_person_who_cannot_be_asked_decides_nothing),
     };
     return cmocka_run_group_tests_name("ask_person", tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -98,11 +99,69 @@ static void what_is_taken_back_is_told_by_other_tags(void **state)
     front_kit_fini(&kit);
 }
 
+/* --- what no stream carries --- */
+
+static void impatient(struct hx_http_front_options *options)
+{
+    options->queue_wait_ms = 50;
+}
+
+/* A client that takes JSON only, and may never open a stream: whoever asks it must not wait for
+ * ever. Nor is one that opens its stream a little later left out. */
+static void a_question_to_a_json_only_client_is_not_sent(void **state)
+{
+    static const char ask[] = "{\"id\":1,\"method\":\"elicitation/create\"}";
+    static const char note[] = "{\"method\":\"notifications/x\"}";
+    struct front_kit kit;
+    uint64_t exchange;
+    char request[512];
+    int fd;
+
+    (void)state;
+    front_kit_init(&kit, impatient);
+    front_kit_begin(&kit);
+    fd = web_client(&kit.web);
+    (void)snprintf(request, sizeof request,
+                   "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ann\r\n"
+                   "Accept: application/json\r\nContent-Type: application/json\r\n"
+                   "Mcp-Session-Id: %s\r\nContent-Length: %zu\r\n\r\n" PING,
+                   kit.id, strlen(PING));
+    web_send_text(&kit.web, fd, request);
+    exchange = front_kit_message(&kit, PING);
+    front_kit_send(&kit, HX_SENDING_ASIDE, exchange, note, 1);
+    front_kit_send(&kit, HX_SENDING_ASIDE, exchange, ask, 2);
+    assert_false(front_kit_has(&kit, HX_PEER_NOT_SENT));
+    front_kit_expect_tag(&kit, HX_PEER_NOT_SENT, 2);
+    assert_int_equal(hx_http_front_counts(kit.front).dropped_requests, 1);
+    front_kit_send(&kit, HX_SENDING_ASIDE, exchange, ask, 3);
+    int get = front_kit_get(&kit, "");
+    front_kit_read(&kit, get, "elicitation/create");
+    assert_non_null(strstr(kit.got.data, "notifications/x"));
+    front_kit_expect_tag(&kit, HX_PEER_WRITTEN, 1);
+    front_kit_expect_tag(&kit, HX_PEER_WRITTEN, 3);
+    front_kit_send(&kit, HX_SENDING_ANSWER, exchange, "{}", 4);
+    front_kit_read(&kit, fd, "{}");
+    front_kit_settle(&kit);
+    assert_false(front_kit_has(&kit, HX_PEER_NOT_SENT));
+    /* One that waits goes with its session, and its time with it. */
+    assert_int_equal(close(get), 0);
+    front_kit_settle(&kit);
+    front_kit_begin(&kit);
+    front_kit_send(&kit, HX_SENDING_ASIDE, 0, ask, 5);
+    hx_http_front_forget(kit.front, kit.session, true);
+    front_kit_begin(&kit);
+    front_kit_send(&kit, HX_SENDING_ASIDE, 0, ask, 6);
+    front_kit_expect_tag(&kit, HX_PEER_NOT_SENT, 6);
+    front_kit_fini(&kit);
+    assert_int_equal(close(fd), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_taken_back_after_its_session),
         cmocka_unit_test(what_is_taken_back_is_told_by_other_tags),
+        cmocka_unit_test(a_question_to_a_json_only_client_is_not_sent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

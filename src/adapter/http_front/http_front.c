@@ -30,6 +30,7 @@ struct hx_http_front_options hx_http_front_defaults(void)
         .stream_keep_bytes_max = 1 << 20,
         .retry_ms = 1000,
         .taken_back_within_ms = 5000,
+        .queue_wait_ms = 10 * 1000,
     };
 }
 
@@ -54,6 +55,7 @@ static void front_due(void *arg)
     stream_begin_due(front, now);
     stream_expire_due(front, now);
     sending_expire_due(front, now);
+    queue_expire_due(front, now);
 }
 
 struct hx_http_front *hx_http_front_new(struct hx_loop *loop, struct hx_web *web,
@@ -80,6 +82,7 @@ struct hx_http_front *hx_http_front_new(struct hx_loop *loop, struct hx_web *web
     hx_list_init(&front->waiting);
     hx_list_init(&front->kept);
     hx_list_init(&front->told);
+    hx_list_init(&front->asking);
     front->timer = hx_loop_timer_new(loop, front_due, front);
     hx_json_tape_init(&front->tape);
     hx_arena_init(&front->arena, ARENA_MAX);

@@ -31,7 +31,8 @@
  *  - Ids are told at once, unless the engine asks for `stream_name` when it gets the message: then
  *    only after `stream_kept`, so that nobody comes back for what a crash has forgotten.
  *  - An ASIDE without an open exchange goes to the session's GET stream, else to a POST stream that
- *    is open, else it waits in a queue.
+ *    is open, else it waits in a queue. A request that waits longer than `queue_wait_ms` is told
+ *    NOT_SENT: a client that takes JSON only may never open a stream.
  *  - ENDED comes for DELETE, and for a session whose `initialize` was answered with an error, or
  *    whose client left before that answer. No message of it comes after; forget it.
  *
@@ -88,6 +89,7 @@ struct hx_http_front_options {
     uint32_t sessions_max;
     uint32_t sessions_per_principal_max;
     uint32_t queue_messages_max;  /* kept for a session's next stream */
+    int64_t queue_wait_ms;        /* a request waits for that stream as long */
     int64_t stream_after_ms;      /* an answer that takes longer comes as an event stream */
     int64_t stream_keep_ms;       /* events kept for a client that lost its stream */
     size_t stream_keep_bytes_max; /* of all streams of a session together */

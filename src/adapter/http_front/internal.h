@@ -91,6 +91,9 @@ struct event {
 /* A message that waits for a stream. */
 struct queued {
     struct hx_list node; /* in session->queue */
+    struct hx_list due;  /* a request: in front->asking, oldest first */
+    struct hx_mono due_at;
+    struct session *session;
     struct hx_buf line;
     uint64_t tag;
     bool is_request;
@@ -173,6 +176,7 @@ struct front {
     struct hx_list tickets;
     struct hx_list waiting; /* streams that begin when they wait too long, by due_at */
     struct hx_list kept;    /* AWAY and ENDED streams, by due_at */
+    struct hx_list asking;  /* requests that wait for a stream, by due_at */
     struct hx_list told;    /* sendings that may be taken back, by told_at */
     struct hx_loop_timer *timer;
     struct hx_mono timer_at;
@@ -308,6 +312,7 @@ void queue_add(struct session *session, struct hx_buf *line, uint64_t tag);
 /* Writes all that waits to this stream. */
 void queue_flush(struct session *session, struct stream *stream);
 void queue_clear(struct session *session);
+void queue_expire_due(struct front *front, struct hx_mono now);
 
 /* fate.c */
 /* Returns NULL when nobody asks (tag 0). */

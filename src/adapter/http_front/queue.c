@@ -2,7 +2,7 @@
 /*
  * Messages of the server that no stream is open for. They wait for the next one; when there are too
  * many the oldest notification goes, for a newer one mostly says the same. Of a request the engine
- * is told.
+ * is told, and it waits for a bounded time: while a server asks, its tool's clocks stand still.
  */
 #include "adapter/http_front/internal.h"
 #include "base/alloc.h"
@@ -18,6 +18,7 @@ static void drop(struct session *session, struct queued *queued)
     session->kept_bytes -= queued->line.len;
     session->queue_count--;
     hx_list_unlink(&queued->node);
+    hx_list_unlink(&queued->due);
     hx_buf_fini(&queued->line);
     hx_free(queued);
 }
@@ -63,6 +64,27 @@ static struct queued *oldest_notification(const struct session *session)
     return NULL;
 }
 
+static void wait_for_stream(struct front *front, struct queued *queued)
+{
+    queued->due_at = hx_mono_after(front_now(front), front->options.queue_wait_ms);
+    hx_list_append(&front->asking, &queued->due);
+    front_wake_at(front, queued->due_at);
+}
+
+void queue_expire_due(struct front *front, struct hx_mono now)
+{
+    struct hx_list *node;
+
+    while ((node = hx_list_first(&front->asking)) != NULL) {
+        struct queued *queued = hx_container_of(node, struct queued, due);
+        if (!hx_mono_reached(now, queued->due_at)) {
+            front_wake_at(front, queued->due_at);
+            return;
+        }
+        refuse_queued(queued->session, queued);
+    }
+}
+
 void queue_add(struct session *session, struct hx_buf *line, uint64_t tag)
 {
     struct queued *queued = hx_new(struct queued);
@@ -71,6 +93,10 @@ void queue_add(struct session *session, struct hx_buf *line, uint64_t tag)
     queued->tag = tag;
     buf_take(&queued->line, line);
     hx_list_append(&session->queue, &queued->node);
+    hx_list_init(&queued->due);
+    queued->session = session;
+    if (queued->is_request)
+        wait_for_stream(session->front, queued);
     session->queue_count++;
     session->kept_bytes += queued->line.len;
     while (is_full(session) && session->queue_count > 0) {
