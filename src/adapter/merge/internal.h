@@ -139,12 +139,14 @@ struct receipt {
 
 enum request_kind {
     REQUEST_ONE,        /* one leg, whose answer goes out as it is */
-    REQUEST_TRY,        /* one leg after another, until one has a result */
+    REQUEST_TRY,        /* one leg after another, until one has it */
     REQUEST_ALL,        /* several legs; the first result counts, else the first error */
     REQUEST_INITIALIZE, /* all legs */
     REQUEST_LIST,       /* the legs that have such a list, page by page */
     REQUEST_RESUME      /* all legs: which of them had that stream? */
 };
+
+enum request_wants { WANTS_RESOURCE, WANTS_COMPLETION, WANTS_OPERATION };
 
 /* One leg's share of a list. */
 struct part {
@@ -180,11 +182,12 @@ struct request {
     struct hx_buf key;     /* the header */
     uint32_t key_count;
     struct hx_list tickets;
-    struct hx_buf error;    /* TRY, ALL, LIST: the first one */
-    bool has_result;        /* ALL */
-    bool is_short;          /* ALL: there was no memory to ask some leg */
-    uint32_t at_leg;        /* TRY: the next one */
-    bool wants_completions; /* TRY: of those that can complete, else that have resources */
+    struct hx_buf error;       /* TRY, ALL, LIST: the first one */
+    bool has_result;           /* ALL */
+    bool is_short;             /* ALL: there was no memory to ask some leg */
+    uint32_t at_leg;           /* TRY: the next one */
+    enum request_wants wants;  /* TRY */
+    const struct leg *unasked; /* TRY: one that might have it, and did not say */
     /* LIST */
     enum list_kind list;
     bool is_probe;
@@ -290,6 +293,11 @@ static inline bool leg_is_over(const struct leg *leg)
 static inline bool leg_takes_part(const struct leg *leg)
 {
     return leg->state == LEG_NEW || leg->state == LEG_READY;
+}
+/* A server in the middle of its handshake might run what it is sent, or choke on it. */
+static inline bool leg_may_be_sent_to(const struct leg *leg)
+{
+    return !leg_is_over(leg) && leg->state != LEG_UNFITTING && leg->state != LEG_GREETED;
 }
 struct ask *ask_find(struct merge *merge, const struct hx_rpc_id *id);
 void ask_free(struct ask *ask);

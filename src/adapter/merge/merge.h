@@ -35,8 +35,9 @@
  *    one of those goes to all.
  *  - Requests that no server can be found for: -32602 for a name, -32601 for a method. What MCP
  *    does not define goes to the server if there is only one. hapax/operations/... goes to the
- *    server named in its params, else to the first: they all know the ledger. Tasks of servers are
- *    not offered here. Notifications that name no server go to all.
+ *    server that its tool or its `server` names, with the tool's own name; by an id alone all are
+ *    asked; else it goes to the first. Tasks of servers are not offered here. Notifications that
+ *    name no server go to all.
  *  - Arguments and results keep their bytes; of a message, only the name is replaced.
  *
  * Threads: everything here belongs to the loop thread.

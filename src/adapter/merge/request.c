@@ -197,17 +197,46 @@ static void say_no_memory(struct request *request)
 
 /* --- one leg after another --- */
 
+static bool may_have_it(const struct request *request, const struct leg *leg)
+{
+    switch (request->wants) {
+    case WANTS_RESOURCE:
+        return leg_takes_part(leg) && leg->has_list[LIST_RESOURCES];
+    case WANTS_COMPLETION:
+        return leg_takes_part(leg) && leg->has_completions;
+    case WANTS_OPERATION:
+        return true;
+    }
+    return false;
+}
+
+/* "There is no such operation" is for all of them to say. */
+static void nobody_has_operation(struct request *request)
+{
+    struct hx_buf text;
+
+    hx_buf_init(&text, 512);
+    (void)hx_buf_printf(&text,
+                        "The server \"%.*s\" cannot be asked in this session, and nobody else here "
+                        "has such an operation: it may be that server's.",
+                        HX_SPAN_FMT(request->unasked->name));
+    reply_error(request, MERGE_LEDGER_UNAVAILABLE, hx_buf_span(&text),
+                HX_SPAN_LIT(HX_MCP_OWN_ERROR("LEDGER_UNAVAILABLE", "true", "false")));
+    hx_buf_fini(&text);
+}
+
 void request_try_next(struct request *request)
 {
     struct merge *merge = request->merge;
 
     while (request->at_leg < merge->leg_count) {
         struct leg *leg = &merge->legs[request->at_leg++];
-        bool is_asked =
-            leg_takes_part(leg) &&
-            (request->wants_completions ? leg->has_completions : leg->has_list[LIST_RESOURCES]);
-        if (!is_asked)
+        if (!may_have_it(request, leg))
             continue;
+        if (!leg_may_be_sent_to(leg)) {
+            request->unasked = leg;
+            continue;
+        }
         if (!request_send_copy(request, leg)) {
             say_no_memory(request);
             return;
@@ -215,7 +244,9 @@ void request_try_next(struct request *request)
         if (!hx_list_is_empty(&request->tickets))
             return;
     }
-    if (request->error.len > 0) {
+    if (request->wants == WANTS_OPERATION && request->unasked != NULL) {
+        nobody_has_operation(request);
+    } else if (request->error.len > 0) {
         struct hx_buf line = request->error;
         hx_buf_init(&request->error, line.len_max);
         reply_line(request, &line, NULL, 0);
@@ -234,12 +265,25 @@ static void keep_error(struct request *request, struct hx_buf *line)
     hx_buf_init(line, request->error.len_max);
 }
 
-/* True when the answer holds a result. */
-static bool is_result(struct merge *merge, const struct hx_buf *line)
+/* True when the answer holds a result; *ret_is_final: nobody else need be asked. */
+static bool is_result(const struct request *request, const struct hx_buf *line, bool *ret_is_final)
 {
-    struct hx_rpc_msg msg;
+    struct merge *merge = request->merge;
+    struct hx_rpc_msg msg = {.kind = HX_RPC_INVALID};
+    int rc = merge_read(merge, hx_buf_span(line), &msg);
 
-    return merge_read(merge, hx_buf_span(line), &msg) == 0 && msg.kind == HX_RPC_RESULT;
+    *ret_is_final = rc == 0 && msg.kind == HX_RPC_RESULT;
+    if (*ret_is_final)
+        return true;
+    if (request->wants == WANTS_OPERATION) {
+        uint32_t data = rc == 0 && msg.kind == HX_RPC_ERROR
+                            ? hx_json_member(&merge->tape, msg.error_token, HX_SPAN_LIT("data"))
+                            : HX_JSON_NONE;
+        *ret_is_final =
+            !hx_json_is_text(&merge->tape, hx_json_member(&merge->tape, data, HX_SPAN_LIT("code")),
+                             HX_SPAN_LIT("NOT_FOUND"));
+    }
+    return false;
 }
 
 /* --- several legs at once --- */
@@ -282,9 +326,10 @@ static void take_word(struct ticket *ticket, struct hx_buf *line, uint64_t tag)
 {
     struct request *request = ticket->request;
     struct leg *leg = ticket->leg;
-    bool has_result = is_result(request->merge, line);
+    bool is_final;
+    bool has_result = is_result(request, line, &is_final);
 
-    if (request->kind == REQUEST_TRY && has_result) {
+    if (request->kind == REQUEST_TRY && is_final) {
         reply_line(request, line, leg, tag);
         return;
     }
@@ -381,9 +426,10 @@ static void ticket_ended(struct ticket *ticket, bool was_read)
     ticket_free(ticket);
     if (request->kind == REQUEST_ONE)
         one_lost(request, leg, was_read);
-    else if (request->kind == REQUEST_TRY)
+    else if (request->kind == REQUEST_TRY) {
+        request->unasked = leg;
         request_try_next(request);
-    else if (!hx_list_is_empty(&request->tickets))
+    } else if (!hx_list_is_empty(&request->tickets))
         return;
     else if (request->kind == REQUEST_ALL)
         all_finish(request);

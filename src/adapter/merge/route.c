@@ -41,11 +41,10 @@ static void route_to(struct request *request, struct leg *leg)
 {
     if (leg->state == LEG_MISSING)
         leg_probe(leg); /* the engine tries to start it for this request, and then it is back */
-    /* A server in the middle of its handshake might run what it is sent, or choke on it. */
-    if (leg_is_over(leg) || leg->state == LEG_UNFITTING || leg->state == LEG_GREETED)
-        refuse_unreachable(request, leg);
-    else
+    if (leg_may_be_sent_to(leg))
         request_send(request, leg);
+    else
+        refuse_unreachable(request, leg);
 }
 
 /* --- waiting for lists --- */
@@ -218,7 +217,7 @@ static void by_uri(struct request *request, uint32_t token, enum uri_use use)
         request_send_all(request, can_subscribe);
     } else {
         request->kind = REQUEST_TRY;
-        request->wants_completions = use == URI_COMPLETE;
+        request->wants = use == URI_COMPLETE ? WANTS_COMPLETION : WANTS_RESOURCE;
         request_try_next(request);
     }
 }
@@ -237,23 +236,70 @@ static void complete(struct request *request, const struct hx_rpc_msg *msg)
 
 /* --- by method --- */
 
-/* Questions about operations: every server's session knows the whole ledger. */
-static void by_server(struct request *request, const struct hx_rpc_msg *msg)
+static struct leg *leg_named(struct merge *merge, uint32_t server)
+{
+    for (size_t i = 0; i < merge->leg_count; i++) {
+        if (hx_json_is_text(&merge->tape, server, merge->legs[i].name))
+            return &merge->legs[i];
+    }
+    return NULL;
+}
+
+static struct leg *first_leg(struct merge *merge)
+{
+    for (size_t i = 0; i < merge->leg_count; i++) {
+        if (leg_takes_part(&merge->legs[i]))
+            return &merge->legs[i];
+    }
+    return &merge->legs[0];
+}
+
+/* An operation is named by a key and a tool. The tool is called as the list calls it, and only if
+ * no server's names begin so, as `named` calls it itself. A cancel that another server, or the same
+ * one of another tool, would take for that of a call still to come must not be called done. */
+static void by_tool(struct request *request, uint32_t token, struct leg *named)
 {
     struct merge *merge = request->merge;
-    uint32_t server =
-        hx_json_member_of(&merge->tape, msg->params_token, HX_SPAN_LIT("server"), HX_JSON_STRING);
-    struct leg *first = NULL;
+    struct hx_mcp_text name;
 
-    for (size_t i = 0; i < merge->leg_count; i++) {
-        struct leg *leg = &merge->legs[i];
-        bool is_named = server != HX_JSON_NONE && hx_json_is_text(&merge->tape, server, leg->name);
-        if (is_named || (first == NULL && leg_takes_part(leg)))
-            first = leg;
-        if (is_named)
-            break;
+    if (hx_mcp_text_at(&merge->tape, token, &merge->arena, &name) < 0) {
+        reply_no_memory(request);
+        return;
     }
-    route_to(request, first != NULL ? first : &merge->legs[0]);
+    struct leg *leg = name_leg(merge, name.text);
+    if (leg == NULL && named != NULL)
+        route_to(request, named);
+    else if (named != NULL && leg != named)
+        refuse(request, HX_RPC_INVALID_PARAMS,
+               "Refused, nothing was looked at: a tool of this name is of another server than the "
+               "one that is named. Call it as this endpoint lists it.");
+    else
+        by_name(request, LIST_TOOLS, token);
+}
+
+/* Questions about operations. Each server's session knows those of its server; whose an id is, its
+ * sessions say. */
+static void by_operation(struct request *request, const struct hx_rpc_msg *msg)
+{
+    struct merge *merge = request->merge;
+    const struct hx_json_tape *tape = &merge->tape;
+    uint32_t params = msg->params_token;
+    uint32_t server = hx_json_member_of(tape, params, HX_SPAN_LIT("server"), HX_JSON_STRING);
+    uint32_t tool = hx_json_member_of(tape, params, HX_SPAN_LIT("tool"), HX_JSON_STRING);
+    struct leg *named = server != HX_JSON_NONE ? leg_named(merge, server) : NULL;
+
+    if (server != HX_JSON_NONE && named == NULL) {
+        refuse(request, HX_RPC_INVALID_PARAMS,
+               "Refused, nothing was looked at: there is no server of this name here.");
+    } else if (tool != HX_JSON_NONE) {
+        by_tool(request, tool, named);
+    } else if (named == NULL && hx_json_member(tape, params, HX_SPAN_LIT("id")) != HX_JSON_NONE) {
+        request->kind = REQUEST_TRY;
+        request->wants = WANTS_OPERATION;
+        request_try_next(request);
+    } else {
+        route_to(request, named != NULL ? named : first_leg(merge));
+    }
 }
 
 static void list(struct request *request, const struct hx_rpc_msg *msg, enum list_kind kind)
@@ -353,7 +399,7 @@ void route_request(struct request *request, const struct hx_rpc_msg *msg)
     case HX_MCP_HAPAX_CANCEL:
     case HX_MCP_HAPAX_ACKNOWLEDGE:
     case HX_MCP_HAPAX_BEGIN:
-        by_server(request, msg);
+        by_operation(request, msg);
         return;
     default:
         by_other_method(request, msg);

@@ -1146,6 +1146,36 @@ def merged_calls(t):
     t.equal(client.delete().head(), 200, "DELETE")
 
 
+@serve("merged_endpoint_cancels_the_tool_that_it_lists")
+def merged_cancel(t):
+    """A key that nobody has seen is cancelled by the name in the list, with and without its server:
+    the call that comes late is refused. What names no tool here is not told as cancelled."""
+    running = merged(t)
+    client = running.client()
+    named = [
+        {"key": KEY + "70", "tool": "mail_charge"},
+        {"key": KEY + "71", "tool": "mail_charge", "server": "mail"},
+        {"key": KEY + "72", "tool": "charge", "server": "mail"},
+    ]
+    for name in named:
+        told = client.request("hapax/operations/cancel", name).result()
+        t.equal(told["answer"], "CANCELLED", f"{name}: {told}")
+        late = client.call("mail_charge", {"n": 1}, key=name["key"]).result()
+        t.equal(code(late), "CANCELLED", f"the late call of {name}: {late}")
+    for name in ({"tool": "charge"}, {"tool": "charge", "server": "nobody"}):
+        error = client.request("hapax/operations/cancel", {"key": KEY + "73", **name}).error()
+        t.equal(error["code"], -32602, f"{name}: {error}")
+    t.equal(len(t.effects()), 0, "effects")
+    result = client.call("mail_charge", {"n": 1}, key=KEY + "74").result()
+    got = client.request("hapax/operations/get", {"key": KEY + "74", "tool": "mail_charge"}).result()
+    t.equal(got["operation"]["id"], operation(result)["id"], "found by the name in the list")
+    by_id = {"id": operation(result)["id"]}
+    got = client.request("hapax/operations/get", by_id).result()
+    t.equal(got["operation"]["key"], KEY + "74", "found by its id, of the second server")
+    error = client.request("hapax/operations/get", {"id": KEY + "ff"}).error()
+    t.equal(error["data"]["code"], "NOT_FOUND", f"an id that nobody has: {error}")
+
+
 @serve("merged_endpoint_goes_on_after_a_restart")
 def merged_restart(t):
     running = merged(t)
