@@ -202,6 +202,8 @@ static void write_metrics(struct serve *serve, struct hx_buf *body)
         {HX_COUNTER_BECAME_UNKNOWN, "unknown_total", "Operations whose outcome became unknown."},
         {HX_COUNTER_TAKEOVER, "takeovers_total", "Operations taken over from a dead process."},
         {HX_COUNTER_STALE_WRITE, "stale_writes_total", "Writes that an older owner was refused."},
+        {HX_COUNTER_FRESH_KEY, "fresh_keys_total",
+         "Calls with a key not seen before, equal to one under another key that is unresolved."},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         write_metric(body, rows[i].name, "counter", rows[i].help,

@@ -17,13 +17,14 @@ struct hx_twin {
 };
 
 enum hx_repeat_verdict {
-    HX_REPEAT_NEW,         /* a new operation */
-    HX_REPEAT_ADOPT,       /* it is the operation `index` */
-    HX_REPEAT_SUSPECT,     /* ask a person, else refuse with REPEAT_SUSPECTED */
-    HX_REPEAT_NEEDS_KEY,   /* refuse with KEY_REQUIRED */
-    HX_REPEAT_FRESH_WARN,  /* keyed: run, and count a fresh key on the unresolved twin `index` */
-    HX_REPEAT_FRESH_ASK,   /* keyed: ask a person, else refuse */
-    HX_REPEAT_FRESH_REFUSE /* keyed: refuse */
+    HX_REPEAT_NEW,       /* a new operation */
+    HX_REPEAT_ADOPT,     /* it is the operation `index` */
+    HX_REPEAT_SUSPECT,   /* ask a person, else refuse with REPEAT_SUSPECTED */
+    HX_REPEAT_NEEDS_KEY, /* refuse with KEY_REQUIRED */
+    /* Keyed, and the twin `index` under another key is unresolved: counted, whichever it is. */
+    HX_REPEAT_FRESH_WARN,  /* run */
+    HX_REPEAT_FRESH_ASK,   /* ask a person, else refuse */
+    HX_REPEAT_FRESH_REFUSE /* refuse */
 };
 
 struct hx_repeat_decision {

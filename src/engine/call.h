@@ -98,7 +98,8 @@ struct hx_call {
     struct hx_span stream; /* the name of that; absent = there is none */
     struct hx_ask *ask;    /* its client is being asked whether it is meant */
     bool is_meant;         /* a person has said so */
-    bool is_resumed;       /* its client came back for the answer */
+    bool is_fresh_key_counted;
+    bool is_resumed; /* its client came back for the answer */
     struct hx_gateway *gateway;
 };
 

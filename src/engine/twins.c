@@ -236,6 +236,17 @@ static void suspect(struct hx_call *call, enum hx_ask_kind kind, uint32_t index)
         hx_intake_is_not_meant(call);
 }
 
+/* A key that was made anew for a repeat shows by this, whatever is done about it then. Once a call,
+ * which may be decided about more than once. */
+static void count_fresh_key(struct hx_call *call)
+{
+    if (call->is_fresh_key_counted)
+        return;
+    call->is_fresh_key_counted = true;
+    call->gateway->counters[HX_COUNTER_FRESH_KEY]++;
+    hx_tell(call->gateway, HX_TELL_WARN, "fresh_key_on_unresolved", "tool=%s", call->tool->name);
+}
+
 static void decide(struct hx_call *call)
 {
     const struct hx_contract *contract = &call->wanted.contract;
@@ -252,8 +263,7 @@ static void decide(struct hx_call *call)
                                          &call->gateway->now);
     switch (decision.verdict) {
     case HX_REPEAT_FRESH_WARN:
-        hx_tell(call->gateway, HX_TELL_WARN, "fresh_key_on_unresolved", "tool=%s",
-                call->tool->name);
+        count_fresh_key(call);
         hx_intake_begin_new(call);
         return;
     case HX_REPEAT_NEW:
@@ -276,9 +286,11 @@ static void decide(struct hx_call *call)
         hx_call_refuse(call, HX_ANSWER_KEY_REQUIRED, NULL);
         return;
     case HX_REPEAT_FRESH_ASK:
+        count_fresh_key(call);
         suspect(call, HX_ASK_FRESH_KEY, decision.index);
         return;
     case HX_REPEAT_FRESH_REFUSE:
+        count_fresh_key(call);
         hx_intake_is_not_meant(call);
         return;
     }

@@ -330,6 +330,33 @@ static void a_silent_repeat_of_a_call_that_came_to_nothing_is_a_new_one(void **s
     talk_kit_fini(&talk);
 }
 
+/* A key made anew for a repeat is counted, whatever the rule makes of it. */
+static void a_fresh_key_on_an_unresolved_twin_is_always_counted(void **state)
+{
+    static const enum hx_fresh_key rules[] = {HX_FRESH_KEY_WARN, HX_FRESH_KEY_ASK,
+                                              HX_FRESH_KEY_REFUSE};
+    (void)state;
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        struct talk_kit talk;
+        struct talk_kit_options options = options_of_test();
+        options.rules.contract.fresh_key = rules[i];
+        begin(&talk, &options);
+        pays(&talk, 3, "{}", "\"dev.hapax/idempotencyKey\":\"k-first\"");
+        talk_kit_from_server(&talk, HX_PEER_CLOSED, 0, "");
+        engine_kit_turn(&talk.engine);
+        talk_kit_hears(&talk, "OUTCOME_UNKNOWN");
+        pays(&talk, 4, "{}", "\"dev.hapax/idempotencyKey\":\"k-first\""); /* the same: none */
+        const struct hx_gateway *gateway = talk.engine.gateway;
+        assert_int_equal(hx_gateway_counter(gateway, HX_COUNTER_FRESH_KEY), 0);
+        pays(&talk, 5, "{}", "\"dev.hapax/idempotencyKey\":\"k-anew\"");
+        assert_int_equal(hx_gateway_counter(gateway, HX_COUNTER_FRESH_KEY), 1);
+        if (rules[i] != HX_FRESH_KEY_WARN)
+            talk_kit_hears(&talk, "REPEAT_SUSPECTED");
+        assert_int_equal(talk.calls, rules[i] == HX_FRESH_KEY_WARN ? 2 : 1);
+        talk_kit_fini(&talk);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,6 +371,7 @@ int main(void)
         cmocka_unit_test(a_silent_repeat_that_lost_its_key_joins),
         cmocka_unit_test(a_silent_repeat_while_the_server_is_greeted_acts_once),
         cmocka_unit_test(a_silent_repeat_of_a_call_that_came_to_nothing_is_a_new_one),
+        cmocka_unit_test(a_fresh_key_on_an_unresolved_twin_is_always_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
