@@ -368,40 +368,6 @@ static void test_calls_wait_for_the_greeting(void **state)
 }
 
 /* Field cases 72 and 75. */
-static void test_a_lost_session_is_told_once_and_started_anew(void **state)
-{
-    struct http_fixture fixture;
-
-    (void)state;
-    http_fixture_init_script(&fixture, "{\"session\":\"S\",\"lost\":\"lost\"}");
-    http_fixture_open(&fixture);
-    http_fixture_greet(&fixture, "2025-11-25");
-    http_fixture_call(&fixture, 1,
-                      "[{\"wait\":\"go\"},{\"json\":\"{\\\"jsonrpc\\\":\\\"2.0\\\","
-                      "\\\"id\\\":1,\\\"result\\\":{}}\"}]");
-    process_kit_expect_tag(&fixture.kit, HX_PEER_FIRST_BYTE, HTTP_INITIALIZE_ID);
-    while (http_kit_effects(&fixture.kit, 1) == 0)
-        http_fixture_run_ms(&fixture, 5);
-    http_kit_touch(&fixture.kit, "lost");
-    http_fixture_call(&fixture, 2, NULL);
-    http_fixture_call(&fixture, 3, NULL);
-    http_fixture_expect_rejected(&fixture, 2, 404);
-    http_fixture_expect_rejected(&fixture, 3, 404);
-    hx_peer_event_free(process_kit_take(&fixture.kit, HX_PEER_SESSION_LOST));
-    http_fixture_call(&fixture, 4, NULL); /* nothing more is sent in it */
-    http_fixture_expect_not_sent(&fixture, 4);
-    assert_false(process_kit_has(&fixture.kit, HX_PEER_SESSION_LOST));
-    /* What was in flight goes on, under its own generation. */
-    http_kit_touch(&fixture.kit, "go");
-    http_fixture_expect_answer(&fixture, 1, NULL);
-
-    fixture.generation = 2;
-    fixture.up->ops->start(fixture.up, 2);
-    hx_peer_event_free(process_kit_take(&fixture.kit, HX_PEER_STARTED));
-    finish(&fixture);
-}
-
-/* Field case 80. */
 static void test_a_server_without_unasked_stream_is_asked_once(void **state)
 {
     struct http_fixture fixture;
@@ -805,7 +771,6 @@ int main(void)
         cmocka_unit_test(test_batches_of_2025_03_26),
         cmocka_unit_test(test_a_session_from_hello_to_goodbye),
         cmocka_unit_test(test_calls_wait_for_the_greeting),
-        cmocka_unit_test(test_a_lost_session_is_told_once_and_started_anew),
         cmocka_unit_test(test_a_server_without_unasked_stream_is_asked_once),
         cmocka_unit_test(test_what_a_server_says_unasked_has_no_tag),
         cmocka_unit_test(test_dropping_one_leaves_the_others),

@@ -160,7 +160,7 @@ void hx_http_apart_ended(struct hx_http_exchange *stream, struct hx_span words)
     lose_all(&client->running);
     lose_all(&client->waiting);
     hx_list_append(&client->running, &stream->node);
-    hx_http_client_session_lost(client, stream);
+    hx_http_client_session_lost(client, stream->session);
     hx_http_exchange_release(stream);
 }
 

@@ -31,7 +31,10 @@ enum { HX_HTTP_SESSION_ID_MAX = 1024, HX_HTTP_EXCERPT_MAX = 1024, HX_HTTP_URL_MA
 /* What a server calls a session. Shared by its exchanges, which may outlive it. */
 struct hx_http_session {
     unsigned holders;
-    bool is_agreed; /* `initialize` was answered */
+    bool is_agreed;     /* `initialize` was answered */
+    bool has_worked;    /* and something else */
+    bool is_second_try; /* the one before it was given up in doubt */
+    unsigned doubts;    /* refusals in a row that name no request */
     const struct hx_mcp_facts *facts;
     char protocol[16];                   /* as the server spells it; "" until agreed */
     char id[HX_HTTP_SESSION_ID_MAX + 1]; /* "" = none */
@@ -146,7 +149,9 @@ struct hx_http_client {
     struct hx_arena arena;
     struct hx_json_limits limits;
     bool is_held;
-    bool is_stale; /* the session of this generation is lost */
+    bool is_stale;    /* the session of this generation is lost */
+    bool has_doubted; /* at `doubted` one was given up that may have been good */
+    struct hx_mono doubted;
     bool is_turning;
 };
 
@@ -168,6 +173,11 @@ void hx_http_session_take_id(struct hx_http_session *session, CURL *easy);
 /* From its result. */
 void hx_http_session_agree(struct hx_http_session *session, struct hx_http_client *client,
                            struct hx_span result);
+/* A request in it was answered. */
+void hx_http_session_works(struct hx_http_session *session);
+/* What its server says is what one says that has forgotten it, and nothing is to be lost by a new
+ * one. */
+bool hx_http_session_is_doubtful(const struct hx_http_client *client);
 /* An event id that can be sent as a header and kept as a line. */
 bool hx_http_event_id_is_good(struct hx_span id);
 /* What `resume` needs, as text of five lines: format, session, protocol, event id, JSON-RPC id. */
@@ -294,6 +304,6 @@ struct hx_peer_event *hx_http_client_tell(struct hx_http_client *client,
 /* After anything ended: begins what may begin now, and completes a stop. */
 void hx_http_client_turn(struct hx_http_client *client);
 void hx_http_client_session_lost(struct hx_http_client *client,
-                                 const struct hx_http_exchange *exchange);
+                                 const struct hx_http_session *session);
 
 #endif

@@ -213,10 +213,13 @@ static void judge(struct hx_http_exchange *exchange, CURLcode code)
         break;
     case HX_HTTP_SESSION_LOST:
         reject(exchange);
-        hx_http_client_session_lost(exchange->client, exchange);
+        hx_http_client_session_lost(exchange->client, exchange->session);
         break;
     case HX_HTTP_REFUSED:
         reject(exchange);
+        if (exchange->session->id[0] != '\0' && seen.is_answer_due && seen.status == 400 &&
+            seen.content == HX_HTTP_NAMELESS)
+            exchange->session->doubts++;
         break;
     case HX_HTTP_LOST:
         if (exchange->client->options.is_apart) {

@@ -2,7 +2,7 @@
 /*
  * The client as a whole: its generations and its end.
  *
- *     start            404 in a session        start
+ *     start       404 or 400 in a session      start
  *   IDLE -> UP ------------------------> STALE -> UP -> (start: its greeting failed) UP
  *           |  stop                        | stop
  *           +-> STOPPING -> LEAVING -> IDLE, CLOSED
@@ -153,12 +153,22 @@ static void rest_due(void *arg)
         rest(client);
 }
 
+static void leave_doubtful(struct hx_http_client *client)
+{
+    if (client->state != HX_HTTP_UP || !hx_http_session_is_doubtful(client))
+        return;
+    client->has_doubted = true;
+    client->doubted = hx_loop_now(client->loop);
+    hx_http_client_session_lost(client, client->session);
+}
+
 void hx_http_client_turn(struct hx_http_client *client)
 {
     /* What cannot begin ends at once and comes here again. */
     if (client->is_turning)
         return;
     client->is_turning = true;
+    leave_doubtful(client);
     if (client->state == HX_HTTP_UP)
         begin_waiting(client);
     client->is_turning = false;
@@ -182,10 +192,10 @@ static void give_up_generation(struct hx_http_client *client)
 }
 
 void hx_http_client_session_lost(struct hx_http_client *client,
-                                 const struct hx_http_exchange *exchange)
+                                 const struct hx_http_session *session)
 {
     /* Once a generation, and not for a late word about an earlier one. */
-    if (exchange->session != client->session || client->is_stale)
+    if (session != client->session || client->is_stale)
         return;
     client->is_stale = true;
     client->counters.sessions_lost++;
@@ -201,12 +211,14 @@ void hx_http_client_session_lost(struct hx_http_client *client,
 static void start(struct hx_upstream *upstream, uint32_t generation)
 {
     struct hx_http_client *client = hx_http_client_of(upstream);
+    bool was_doubtful = client->is_stale && client->session->doubts > 0;
 
     hx_assert(client->state <= HX_HTTP_STALE);
     if (client->state == HX_HTTP_UP)
         give_up_generation(client);
     hx_http_session_drop(client->session);
     client->session = hx_http_session_new(client->options.revision);
+    client->session->is_second_try = was_doubtful;
     client->generation = generation;
     client->greeting = NULL;
     client->is_stale = false;

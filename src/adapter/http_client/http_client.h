@@ -24,6 +24,9 @@
  * - The session id and the revision are learned from the answer to `initialize` as it passes. While
  *   a greeting (`initialize`, `notifications/initialized`) is under way, later requests and
  *   notifications wait for it: on HTTP they could overtake it.
+ * - A session is lost by a 404, and by a 400 that names no request, where nothing else is in flight
+ *   in it and it had worked before or says so again (session.c). The refused request is not sent
+ *   again for it.
  * - After `notifications/initialized` was accepted, the stream for what the server says unasked is
  *   opened, unless the server will have none. Its messages have tag 0.
  * - A request's stream that ends without the answer is taken up again by GET when it had event ids,

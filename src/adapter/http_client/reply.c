@@ -116,6 +116,13 @@ static bool is_of_another(const struct hx_http_exchange *exchange, bool is_respo
     return is_taken_up && is_response && !is_answer;
 }
 
+static void answered(struct hx_http_exchange *exchange)
+{
+    if (!exchange->is_initialize)
+        hx_http_session_works(exchange->session);
+    hx_http_exchange_settle(exchange);
+}
+
 /* `owned` holds nothing but the message, or is NULL; it may be taken. */
 static void deliver(struct hx_http_exchange *exchange, const struct hx_rpc_msg *msg,
                     struct hx_buf *owned)
@@ -144,7 +151,7 @@ static void deliver(struct hx_http_exchange *exchange, const struct hx_rpc_msg *
     }
     make_one_line(&event->line);
     if (is_answer)
-        hx_http_exchange_settle(exchange);
+        answered(exchange);
 }
 
 static bool read_message(struct hx_http_client *client, struct hx_span text,
@@ -225,7 +232,7 @@ static void deliver_oversize(struct hx_http_exchange *exchange, const struct hx_
     hx_digest_hex(digest, event->digest_hex);
     (void)hx_buf_append_span(&event->line, raw_id); /* short of memory: without its id */
     if (is_answer)
-        hx_http_exchange_settle(exchange);
+        answered(exchange);
 }
 
 /* --- one body --- */

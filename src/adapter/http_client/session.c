@@ -84,6 +84,45 @@ void hx_http_session_agree(struct hx_http_session *session, struct hx_http_clien
     session->is_agreed = true;
 }
 
+/* --- is it still known? ---
+ *
+ * Some servers answer 400 to a session that they have forgotten, in the words in which they refuse
+ * any request that they cannot read (with an error that names none). It is no 404: the session may
+ * be good. So a new one is begun only where nothing is in flight in the old one, where that is
+ * known to have worked, or said it twice, and not time after time. */
+
+void hx_http_session_works(struct hx_http_session *session)
+{
+    session->has_worked = true;
+    session->doubts = 0;
+}
+
+static bool is_awaited(const struct hx_list *list, const struct hx_http_session *session)
+{
+    hx_list_for_each (node, list) {
+        const struct hx_http_exchange *exchange =
+            hx_container_of(node, struct hx_http_exchange, node);
+        if (exchange->purpose == HX_HTTP_REQUEST && exchange->session == session &&
+            !exchange->is_settled && !exchange->gives_way)
+            return true;
+    }
+    return false;
+}
+
+bool hx_http_session_is_doubtful(const struct hx_http_client *client)
+{
+    const int64_t apart_ms = 60 * 1000;
+    const struct hx_http_session *session = client->session;
+    unsigned enough = session->has_worked && !session->is_second_try ? 1 : 2;
+
+    if (session->doubts < enough || client->is_stale)
+        return false;
+    if (client->has_doubted &&
+        hx_mono_since_ms(hx_loop_now(client->loop), client->doubted) < apart_ms)
+        return false;
+    return !is_awaited(&client->running, session) && !is_awaited(&client->waiting, session);
+}
+
 /* --- the text --- */
 
 #define FORMAT "hapax-resume-1"

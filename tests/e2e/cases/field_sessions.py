@@ -61,6 +61,22 @@ def other_words(t, w):
         t.equal(len(site.posts("tools/call")), 3, f"POSTs, {status}")
 
 
+@case("075_session_forgotten_and_answered_400")
+def forgotten_400(t, w):
+    """400 that names no request to every session but a new one: its call is refused, a new handshake
+    follows by itself, and the repeat runs, once."""
+    words = '{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No valid session ID"}}'
+    site = Site(t).serve({**FORGETS, "lost_status": [400, "application/json", words]})
+    client = before_site(t, site).client()
+    call(client, 0).result()
+    t.touch("site/forget")
+    told = call(client, 1).answer()
+    t.true("receipt" not in str(told), f"told after the loss: {told}")
+    t.wait(lambda: handshakes(site) == 2, "a new handshake", 60)
+    t.true("receipt 2" in str(call(client, 1).result()), "the repeat")
+    t.equal((handshakes(site), site.effects()), (2, 2), "handshakes and effects")
+
+
 @case("076_session_after_a_restart")
 def after_restart(t, w):
     """A client that never starts a new session: the old one is good after a SIGKILL of the
