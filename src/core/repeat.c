@@ -44,7 +44,8 @@ static bool is_finished(const struct hx_record *record)
 }
 
 /* "Across boots the wall clock, and a repeat window starts again once at most and never beyond 24 h
- * of wall time after the outcome." */
+ * of wall time after the outcome." How many boots lie between is not known, so it starts again at
+ * each: to take it for used up could run the call twice (docs/decisions/0007). */
 static bool is_inside_window(const struct hx_record *record, const struct hx_now *now)
 {
     const int64_t day_ms = 24 * 60 * 60 * 1000;
