@@ -3,22 +3,27 @@
 
 #include "base/assert.h"
 
-bool hx_gap_covers_key(const struct hx_gap *gap, struct hx_key_time time, struct hx_wall now)
+static bool is_cautious(const struct hx_gap *gap)
+{
+    return gap->until.ms != 0 && gap->age_ms < HX_GAP_CAUTION_MS;
+}
+
+bool hx_gap_covers_key(const struct hx_gap *gap, struct hx_key_time time)
 {
     /* A key made long before the copy may have been used for the first time after it, or its first
      * call was still on its way: so every key that could be there and is not. Clocks of clients are
      * not ours. */
     const int64_t margin_ms = 5 * 60 * 1000;
-    if (gap->until.ms == 0 || now.ms >= gap->until.ms)
+    if (!is_cautious(gap))
         return false;
     if (time.first_sent.ms == 0)
         return true;
     return time.first_sent.ms <= gap->to.ms + margin_ms;
 }
 
-bool hx_gap_covers_successor(const struct hx_gap *gap, struct hx_wall created, struct hx_wall now)
+bool hx_gap_covers_successor(const struct hx_gap *gap, struct hx_wall created)
 {
-    return gap->until.ms != 0 && now.ms < gap->until.ms && created.ms <= gap->to.ms;
+    return is_cautious(gap) && created.ms <= gap->to.ms;
 }
 
 bool hx_restored_doubt(struct hx_record *record, const struct hx_now *now)
@@ -35,8 +40,7 @@ bool hx_restored_doubt(struct hx_record *record, const struct hx_now *now)
     return true;
 }
 
-bool hx_gap_covers_keyless(const struct hx_gap *gap, const struct hx_contract *contract,
-                           struct hx_wall now)
+bool hx_gap_covers_keyless(const struct hx_gap *gap, const struct hx_contract *contract)
 {
-    return gap->until.ms != 0 && now.ms - gap->to.ms < contract->repeat_window_ms;
+    return gap->until.ms != 0 && gap->age_ms < contract->repeat_window_ms;
 }

@@ -173,14 +173,13 @@ static void finish(struct hx_deciding *deciding)
 
 /* ---- deciding ---- */
 
-static bool is_from_gap(const struct hx_deciding *deciding, struct hx_wall now)
+static bool is_from_gap(const struct hx_deciding *deciding)
 {
     struct hx_store *store = deciding->decider->store;
     if (deciding->target->wanted == NULL)
         return false;
     struct hx_gap gap = store->ops->gap(store);
-    return hx_gap_covers_key(&gap, hx_key_time(deciding->wanted.key, deciding->wanted.first_sent),
-                             now);
+    return hx_gap_covers_key(&gap, hx_key_time(deciding->wanted.key, deciding->wanted.first_sent));
 }
 
 static struct hx_event make_event(const struct hx_deciding *deciding, enum hx_event_type type)
@@ -194,7 +193,7 @@ static struct hx_event make_event(const struct hx_deciding *deciding, enum hx_ev
                  .id = mint(deciding->decider),
                  .effect_key = mint(deciding->decider),
                  .transport = ""},
-        .is_from_gap = is_from_gap(deciding, now.wall),
+        .is_from_gap = is_from_gap(deciding),
         .is_forced = deciding->decision->is_forced,
         .is_by_operator = !deciding->decision->is_by_caller,
         .reason = type == HX_EV_DENY ? HX_REASON_DENIED : HX_REASON_NONE,

@@ -236,8 +236,7 @@ static void go_to_work(struct hx_call *call, struct hx_work *work)
     struct hx_store *store = call->gateway->ports.store;
     struct hx_gap gap = store->ops->gap(store);
     event.is_from_gap =
-        is_retry ? hx_gap_covers_successor(&gap, record->created.wall, call->gateway->now.wall)
-                 : call->is_from_gap;
+        is_retry ? hx_gap_covers_successor(&gap, record->created.wall) : call->is_from_gap;
     call->stage = HX_CALL_WAITING;
     call->work = work;
     hx_work_step(work, &event, call);
@@ -412,7 +411,7 @@ static bool is_refused_after_restore(struct hx_call *call)
 {
     struct hx_gateway *gateway = call->gateway;
     struct hx_gap gap = gateway->ports.store->ops->gap(gateway->ports.store);
-    if (!hx_gap_covers_keyless(&gap, &call->wanted.contract, gateway->now.wall))
+    if (!hx_gap_covers_keyless(&gap, &call->wanted.contract))
         return false;
     hx_call_refuse(call, HX_ANSWER_REPEAT_SUSPECTED,
                    "The ledger was restored from an older copy a short while ago.");

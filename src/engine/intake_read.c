@@ -181,7 +181,7 @@ bool hx_intake_is_key_acceptable(struct hx_call *call)
         age = HX_KEY_AGE_EXPIRED;
     switch (age) {
     case HX_KEY_AGE_GOOD:
-        call->is_from_gap = hx_gap_covers_key(&gap, time, gateway->now.wall);
+        call->is_from_gap = hx_gap_covers_key(&gap, time);
         return true;
     case HX_KEY_AGE_EXPIRED:
         hx_call_refuse(call, HX_ANSWER_KEY_EXPIRED, NULL);

@@ -182,7 +182,7 @@ static bool is_acceptable(struct hapax_call *call, struct hapax_conn *conn,
     pthread_mutex_unlock(&hapax->mutex);
     switch (hx_key_age(time, now, low_water)) {
     case HX_KEY_AGE_GOOD:
-        *ret_is_from_gap = hx_gap_covers_key(&gap, time, now);
+        *ret_is_from_gap = hx_gap_covers_key(&gap, time);
         return true;
     case HX_KEY_AGE_EXPIRED:
         *ret_answer = HX_ANSWER_KEY_EXPIRED;

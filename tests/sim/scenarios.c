@@ -448,6 +448,25 @@ static void after_a_restore_keys_without_time_open_as_unknown(void **state)
     end(sim);
 }
 
+/* A clock that jumps ahead makes nothing older: neither for keys nor for calls without one. */
+static void after_a_restore_a_jumping_clock_ends_no_caution(void **state)
+{
+    (void)state;
+    struct sim *sim = begin();
+    struct hx_wall now = hx_clock_now(&sim->clock).wall;
+    const int64_t hour_ms = 3600 * 1000;
+    hx_memory_ledger_set_gap(sim->ledger, (struct hx_gap){.from = {now.ms - 2 * hour_ms},
+                                                          .to = {now.ms},
+                                                          .until = {now.ms + HX_GAP_CAUTION_MS}});
+    sim->wall_offset += 31 * 24 * hour_ms;
+    want(sim, 1, SIM_PAY, "key-1");
+    want(sim, 2, SIM_PAY, "");
+    sim_run_for(sim, 1000);
+    assert_int_equal(effects(sim), 0);
+    assert_int_equal(last_row(sim)->reason, HX_REASON_RESTORED_COPY);
+    end(sim);
+}
+
 /* A key whose own time lies outside the gap was not lost with it. */
 static void after_a_restore_new_keys_run(void **state)
 {
@@ -493,6 +512,7 @@ int main(void)
         cmocka_unit_test(what_another_process_found_out_is_told),
         cmocka_unit_test(more_waiters_than_allowed_are_told_busy),
         cmocka_unit_test(after_a_restore_keys_without_time_open_as_unknown),
+        cmocka_unit_test(after_a_restore_a_jumping_clock_ends_no_caution),
         cmocka_unit_test(after_a_restore_new_keys_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

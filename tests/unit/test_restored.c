@@ -15,7 +15,11 @@
 #define MINUTE_MS (INT64_C(60) * 1000)
 #define HOUR_MS (60 * MINUTE_MS)
 
-static const struct hx_gap gap = {{100 * HOUR_MS}, {110 * HOUR_MS}, {800 * HOUR_MS}};
+/* `age_ms` after it was taken into use again. */
+static struct hx_gap gap_of_age(int64_t age_ms)
+{
+    return (struct hx_gap){{100 * HOUR_MS}, {110 * HOUR_MS}, {830 * HOUR_MS}, age_ms};
+}
 
 static void a_key_from_the_gap_is_covered(void **state)
 {
@@ -23,21 +27,22 @@ static void a_key_from_the_gap_is_covered(void **state)
     static const struct {
         const char *says;
         int64_t key_ms; /* 0 = it has no time */
-        int64_t now_ms;
+        int64_t age_ms;
         bool is_covered;
     } rows[] = {
-        {"a key of the gap", 105 * HOUR_MS, 111 * HOUR_MS, true},
-        {"a key without a time", 0, 111 * HOUR_MS, true},
-        {"a key made before the copy, and used since", 90 * HOUR_MS, 111 * HOUR_MS, true},
+        {"a key of the gap", 105 * HOUR_MS, 1 * HOUR_MS, true},
+        {"a key without a time", 0, 1 * HOUR_MS, true},
+        {"a key made before the copy, and used since", 90 * HOUR_MS, 1 * HOUR_MS, true},
         {"a key made just before the copy, by another clock", 100 * HOUR_MS - MINUTE_MS,
-         111 * HOUR_MS, true},
-        {"a key made since", 111 * HOUR_MS, 112 * HOUR_MS, false},
-        {"the caution is over", 105 * HOUR_MS, 800 * HOUR_MS, false},
-        {"the caution is over for keys without a time", 0, 800 * HOUR_MS, false},
+         1 * HOUR_MS, true},
+        {"a key made since", 111 * HOUR_MS, 2 * HOUR_MS, false},
+        {"the caution is over", 105 * HOUR_MS, HX_GAP_CAUTION_MS, false},
+        {"the caution is over for keys without a time", 0, HX_GAP_CAUTION_MS, false},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct hx_key_time time = {.first_sent = {rows[i].key_ms}};
-        if (hx_gap_covers_key(&gap, time, (struct hx_wall){rows[i].now_ms}) != rows[i].is_covered)
+        struct hx_gap gap = gap_of_age(rows[i].age_ms);
+        if (hx_gap_covers_key(&gap, time) != rows[i].is_covered)
             fail_msg("%s", rows[i].says);
     }
 }
@@ -47,24 +52,24 @@ static void keyless_calls_are_covered_for_a_window(void **state)
     (void)state;
     struct hx_contract contract = hx_contract_default();
     struct hx_gap never = {0};
-    struct hx_wall soon = {110 * HOUR_MS + contract.repeat_window_ms - 1};
-    struct hx_wall late = {110 * HOUR_MS + contract.repeat_window_ms};
-    assert_true(hx_gap_covers_keyless(&gap, &contract, soon));
-    assert_false(hx_gap_covers_keyless(&gap, &contract, late));
-    assert_false(hx_gap_covers_keyless(&never, &contract, soon));
-    assert_false(hx_gap_covers_key(&never, (struct hx_key_time){0}, soon));
+    struct hx_gap soon = gap_of_age(contract.repeat_window_ms - 1);
+    struct hx_gap late = gap_of_age(contract.repeat_window_ms);
+    assert_true(hx_gap_covers_keyless(&soon, &contract));
+    assert_false(hx_gap_covers_keyless(&late, &contract));
+    assert_false(hx_gap_covers_keyless(&never, &contract));
+    assert_false(hx_gap_covers_key(&never, (struct hx_key_time){0}));
 }
 
 static void a_successor_of_a_row_of_the_copy_is_covered(void **state)
 {
     (void)state;
     struct hx_gap never = {0};
-    struct hx_wall soon = {111 * HOUR_MS}, late = {800 * HOUR_MS};
-    assert_true(hx_gap_covers_successor(&gap, (struct hx_wall){90 * HOUR_MS}, soon));
-    assert_true(hx_gap_covers_successor(&gap, gap.to, soon));
-    assert_false(hx_gap_covers_successor(&gap, (struct hx_wall){gap.to.ms + 1}, soon));
-    assert_false(hx_gap_covers_successor(&gap, (struct hx_wall){90 * HOUR_MS}, late));
-    assert_false(hx_gap_covers_successor(&never, (struct hx_wall){0}, soon));
+    struct hx_gap soon = gap_of_age(HOUR_MS), late = gap_of_age(HX_GAP_CAUTION_MS);
+    assert_true(hx_gap_covers_successor(&soon, (struct hx_wall){90 * HOUR_MS}));
+    assert_true(hx_gap_covers_successor(&soon, soon.to));
+    assert_false(hx_gap_covers_successor(&soon, (struct hx_wall){soon.to.ms + 1}));
+    assert_false(hx_gap_covers_successor(&late, (struct hx_wall){90 * HOUR_MS}));
+    assert_false(hx_gap_covers_successor(&never, (struct hx_wall){0}));
 }
 
 /* As sound as a row of that state is. */

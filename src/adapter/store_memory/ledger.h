@@ -73,6 +73,7 @@ struct hx_memory_ledger {
     struct hx_list transports_gone; /* of hx_memory_transport */
     struct hx_wall low_water;
     struct hx_gap gap;
+    struct hx_now gap_since; /* when it was set */
     const char *refusal;
     bool keeps_outbox;
     struct hx_memory_event *events; /* by number - 1 */

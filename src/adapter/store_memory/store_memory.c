@@ -148,7 +148,20 @@ static const char *refusal(struct hx_store *base)
 
 static struct hx_gap gap(struct hx_store *base)
 {
-    return memory_store(base)->ledger->gap;
+    const struct hx_memory_ledger *ledger = memory_store(base)->ledger;
+    struct hx_now now = hx_clock_now(ledger->clock);
+    struct hx_gap gap = ledger->gap;
+    /* Over boots as SQLite counts it, but for the sum: a day at most. */
+    const int64_t day_ms = 24 * 60 * 60 * 1000;
+    int64_t wall_ms = now.wall.ms - ledger->gap_since.wall.ms;
+    if (gap.until.ms == 0)
+        return gap;
+    gap.age_ms += hx_boot_eq(&now.boot, &ledger->gap_since.boot)
+                      ? hx_mono_since_ms(now.mono, ledger->gap_since.mono)
+                      : (wall_ms < 0        ? 0
+                         : wall_ms < day_ms ? wall_ms
+                                            : day_ms);
+    return gap;
 }
 
 static void free_requests(struct hx_list *list)
@@ -296,6 +309,7 @@ void hx_memory_ledger_set_low_water(struct hx_memory_ledger *ledger, struct hx_w
 void hx_memory_ledger_set_gap(struct hx_memory_ledger *ledger, struct hx_gap new_gap)
 {
     ledger->gap = new_gap;
+    ledger->gap_since = hx_clock_now(ledger->clock);
 }
 
 void hx_memory_ledger_set_refusal(struct hx_memory_ledger *ledger, const char *sentence)

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "adapter/store_sqlite/beneath.h"
 
+#include "adapter/store_sqlite/schema.h"
+
 /* Enough of a cell for the first columns of the row, whatever follows them. */
-enum { LEAF_HEADER_SIZE = 10, CELL_LOOK_SIZE = 128, TABLE_LEAF = 0x0d };
+enum { LEAF_HEADER_SIZE = 10, CELL_LOOK_SIZE = 128, TABLE_LEAF = 0x0d, APPLICATION_AT = 68 };
+
+/* What stands there instead of the row. */
+enum { NO_LEDGER = 1, TORN = 2 };
 
 struct beneath {
     struct hx_id instance;
@@ -104,7 +109,20 @@ static bool parse_cell(const uint8_t *cell, size_t len, struct beneath *ret_bene
     return !types.is_bad && !values.is_bad;
 }
 
-/* 0, 1 when no ledger stands there (a new one is all in its log), or negative. */
+/* A host that crashed while the log was moved leaves pages of which sectors are old and others new.
+ * Ours cannot be read then, until the log is moved again; but the file is still a ledger's. */
+static int judge_unreadable(struct hx_ledger *ledger)
+{
+    uint8_t bytes[4];
+    int rc = read_file(ledger, bytes, sizeof(bytes), APPLICATION_AT);
+    if (rc < 0)
+        return HX_TRACE(rc);
+    uint32_t application =
+        (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+    return application == HX_SCHEMA_APPLICATION ? TORN : NO_LEDGER;
+}
+
+/* 0, NO_LEDGER (a new one is all in its log), TORN, or negative. */
 static int look(struct hx_ledger *ledger, struct beneath *ret_beneath)
 {
     uint8_t leaf[LEAF_HEADER_SIZE], cell[CELL_LOOK_SIZE];
@@ -115,13 +133,13 @@ static int look(struct hx_ledger *ledger, struct beneath *ret_beneath)
     bool has_one_cell = leaf[3] == 0 && leaf[4] == 1;
     if (leaf[0] != TABLE_LEAF || !has_one_cell || start < LEAF_HEADER_SIZE ||
         start >= ledger->page_size)
-        return 1;
+        return NO_LEDGER;
     int64_t len = ledger->page_size - start;
     len = len < CELL_LOOK_SIZE ? len : CELL_LOOK_SIZE;
     rc = read_file(ledger, cell, (int)len, ledger->meta_offset + start);
     if (rc < 0)
         return HX_TRACE(rc);
-    return parse_cell(cell, (size_t)len, ret_beneath) ? 0 : 1;
+    return parse_cell(cell, (size_t)len, ret_beneath) ? 0 : judge_unreadable(ledger);
 }
 
 /* `found` is what look() said. */
@@ -129,7 +147,7 @@ static bool is_older_than_noted(struct hx_ledger *ledger, int found, const struc
 {
     struct hx_id instance;
     uint64_t commits;
-    if (!hx_counter_read_moved(&ledger->counter, &instance, &commits))
+    if (found == TORN || !hx_counter_read_moved(&ledger->counter, &instance, &commits))
         return false;
     return found != 0 || !hx_id_eq(&instance, &beneath->instance) || beneath->commits < commits;
 }
@@ -151,7 +169,7 @@ int hx_beneath_open(struct hx_ledger *ledger)
         return HX_TRACE(found);
     if (ledger->is_restored_copy)
         return 0; /* what is noted is of another one, until recover */
-    bool is_of_log = found == 1 || hx_id_eq(&beneath.instance, &ledger->meta.instance);
+    bool is_of_log = found != 0 || hx_id_eq(&beneath.instance, &ledger->meta.instance);
     bool is_older = is_older_than_noted(ledger, found, &beneath);
     if (!is_of_log || (is_older && beneath.commits != ledger->meta.commits))
         return raise_overwritten(ledger);

@@ -419,5 +419,5 @@ struct hx_wall hx_guest_low_water(const struct hx_guest *guest)
 
 struct hx_gap hx_guest_gap(const struct hx_guest *guest)
 {
-    return guest->ledger.meta.gap;
+    return hx_ledger_gap(&guest->ledger);
 }

@@ -315,7 +315,7 @@ int hx_inspect_facts(struct hx_inspect *inspect, struct hx_inspect_facts *ret_fa
         .epoch = ledger->meta.epoch,
         .schema_version = HX_SCHEMA_VERSION,
         .low_water = ledger->meta.low_water,
-        .gap = ledger->meta.gap,
+        .gap = hx_ledger_gap(ledger),
         .is_restored_copy = ledger->is_restored_copy,
         .outbox_since = ledger->meta.outbox_since,
     };

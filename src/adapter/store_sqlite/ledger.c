@@ -36,6 +36,7 @@ static int read_meta(struct hx_ledger *ledger)
     meta->gap.to.ms = sqlite3_column_int64(stmt, 9);
     meta->gap.until.ms = sqlite3_column_int64(stmt, 10);
     meta->outbox_since.ms = sqlite3_column_int64(stmt, 11);
+    meta->gap_age_ms = sqlite3_column_int64(stmt, 12);
     sqlite3_reset(stmt);
     return ledger->boots.boot(ledger, boot, &meta->aged.boot);
 }
@@ -55,6 +56,14 @@ int64_t hx_ledger_age_ms(const struct hx_ledger *ledger)
         passed_ms = passed_ms > DAY_MS ? DAY_MS : passed_ms;
     }
     return ledger->meta.age_ms + (passed_ms > 0 ? passed_ms : 0);
+}
+
+struct hx_gap hx_ledger_gap(const struct hx_ledger *ledger)
+{
+    struct hx_gap gap = ledger->meta.gap;
+    if (gap.until.ms != 0)
+        gap.age_ms = hx_ledger_age_ms(ledger) - ledger->meta.gap_age_ms;
+    return gap;
 }
 
 static int set_sync(struct hx_ledger *ledger, bool is_full)

@@ -47,7 +47,8 @@ struct hx_ledger_meta {
     struct hx_wall low_water;
     int64_t age_ms; /* of the ledger: monotonic time summed over boots, at `aged` */
     struct hx_now aged;
-    struct hx_gap gap;
+    struct hx_gap gap;           /* without its age: see hx_ledger_gap() */
+    int64_t gap_age_ms;          /* the ledger's age when it was taken into use again */
     struct hx_wall outbox_since; /* 0 = transitions are not announced */
 };
 
@@ -151,5 +152,6 @@ struct hx_boots hx_ledger_boots(struct hx_ledger *ledger);
 void hx_ledger_forget_numbers(struct hx_ledger *ledger);
 /* The ledger's own age at the beginning of this transaction. */
 int64_t hx_ledger_age_ms(const struct hx_ledger *ledger);
+struct hx_gap hx_ledger_gap(const struct hx_ledger *ledger);
 
 #endif

@@ -15,7 +15,6 @@
 #include "base/crash.h"
 
 enum { ORPHAN_AGE_S = 60 * 60, PAGE_ROWS = 256 };
-#define CAUTION_MS ((int64_t)30 * 24 * 60 * 60 * 1000)
 
 /* A blob without a row may belong to a commit that is under way; an old one does not. */
 static int remove_orphans(struct hx_inspect *inspect, struct hx_recover_report *report)
@@ -134,12 +133,14 @@ static int write_meta(struct hx_inspect *inspect, const struct hx_gap *gap)
     sqlite3_stmt *stmt = hx_inspect_prepare(
         inspect, "UPDATE ledger SET restored_from = iif(?1 = 0, restored_from, ?1),"
                  " restored_to = iif(?1 = 0, restored_to, ?2),"
-                 " restored_until = iif(?1 = 0, restored_until, ?3), io_error = NULL,"
+                 " restored_until = iif(?1 = 0, restored_until, ?3),"
+                 " restored_age = iif(?1 = 0, restored_age, ?4), io_error = NULL,"
                  " io_error_at = 0 WHERE id = 1");
     if (stmt != NULL) {
         sqlite3_bind_int64(stmt, 1, gap->from.ms);
         sqlite3_bind_int64(stmt, 2, gap->to.ms);
         sqlite3_bind_int64(stmt, 3, gap->until.ms);
+        sqlite3_bind_int64(stmt, 4, hx_ledger_age_ms(ledger));
     }
     int rc = stmt != NULL ? hx_ledger_run(ledger, stmt) : HX_E_STORE;
     sqlite3_finalize(stmt);
@@ -209,7 +210,7 @@ int hx_inspect_recover(struct hx_inspect *inspect, struct hx_wall backup_taken_a
     struct hx_gap gap = {.from = backup_taken_at};
     if (backup_taken_at.ms != 0) {
         gap.to = now;
-        gap.until.ms = now.ms + CAUTION_MS;
+        gap.until.ms = now.ms + HX_GAP_CAUTION_MS;
         ret_report->gap = gap;
     }
     int rc = settle_spools(inspect, ret_report);

@@ -121,7 +121,13 @@ static const char version_3[] =
     "CREATE INDEX outbox_open ON outbox(op, number) WHERE place < 2;"
     "CREATE INDEX outbox_due ON outbox(not_before, number, tried) WHERE place = 0;";
 
-static const char *const steps[HX_SCHEMA_VERSION] = {version_1, version_2, version_3};
+/* How old the ledger was when a copy of it was taken into use again. Where nobody noted that, the
+ * caution begins again: how long ago it was, only the wall clock would tell. */
+static const char version_4[] =
+    "ALTER TABLE ledger ADD COLUMN restored_age INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE ledger SET restored_age = age_ms;";
+
+static const char *const steps[HX_SCHEMA_VERSION] = {version_1, version_2, version_3, version_4};
 
 const char *hx_schema_step(int from)
 {

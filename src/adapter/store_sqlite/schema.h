@@ -7,7 +7,7 @@
 #define HX_ADAPTER_STORE_SQLITE_SCHEMA_H
 
 /* PRAGMA application_id: "HAPX". PRAGMA user_version: the version. */
-enum { HX_SCHEMA_APPLICATION = 0x48415058, HX_SCHEMA_VERSION = 3 };
+enum { HX_SCHEMA_APPLICATION = 0x48415058, HX_SCHEMA_VERSION = 4 };
 
 /* The statements that lead from version `from` to `from + 1`; 0 is an empty file. */
 const char *hx_schema_step(int from);

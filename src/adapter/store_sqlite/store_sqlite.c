@@ -204,11 +204,13 @@ static void publish(struct sqlite_store *store)
     struct hx_ledger *ledger = &store->ledger;
     bool is_refusing = ledger->is_restored_copy || ledger->is_ill;
     atomic_store(&store->low_water_ms, ledger->meta.low_water.ms);
-    bool has_new_gap = memcmp(&store->gap, &ledger->meta.gap, sizeof(store->gap)) != 0;
+    /* It ages with each transaction; what is younger than it is only makes more cautious. */
+    struct hx_gap gap = hx_ledger_gap(ledger);
+    bool has_new_gap = memcmp(&store->gap, &gap, sizeof(gap)) != 0;
     if (!is_refusing && !has_new_gap && !atomic_load(&store->is_refusing))
         return;
     pthread_mutex_lock(&store->mutex);
-    store->gap = ledger->meta.gap;
+    store->gap = gap;
     store->refusal[0] = '\0';
     if (ledger->is_restored_copy)
         say_restored(store, hx_span_cstr(ledger->paths.ledger));

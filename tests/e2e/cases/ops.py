@@ -789,4 +789,4 @@ def each_format(t, w):
         t.wait(lambda: not t.family().keepers, "the keeper to end")
         t.equal(exported(o), 5, f"operations after a call on {name}")
         t.equal(o.json("verify")["problems"], 0, f"problems of {name} after a call")
-    t.equal(number, 2, "formats but one: a new one brings a fixture")
+    t.equal(number, 3, "formats but one: a new one brings a fixture")
