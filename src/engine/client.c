@@ -39,20 +39,13 @@ static int remember_initialize(struct hx_session *session, const struct hx_rpc_m
     return rc;
 }
 
-/* Reading these twice harms nobody, so they survive one restart of the server. */
-static bool is_safe_to_resend(enum hx_mcp_method method, struct hx_span name)
+/* What is harmless survives one restart of the server, but for what is said to that one process. */
+static bool may_be_resent(enum hx_mcp_method method, struct hx_span name)
 {
-    if (method == HX_MCP_TOOLS_LIST || method == HX_MCP_SET_LEVEL ||
-        method == HX_MCP_RESOURCES_SUBSCRIBE)
-        return true;
-    static const char *const safe[] = {"prompts/list",   "prompts/get",
-                                       "resources/list", "resources/templates/list",
-                                       "resources/read", "completion/complete"};
-    for (size_t i = 0; i < sizeof(safe) / sizeof(safe[0]); i++) {
-        if (hx_span_eq_cstr(name, safe[i]))
-            return true;
-    }
-    return false;
+    bool is_of_process = method == HX_MCP_INITIALIZE || method == HX_MCP_TASKS_GET ||
+                         method == HX_MCP_TASKS_RESULT || method == HX_MCP_TASKS_LIST ||
+                         hx_span_eq_cstr(name, "resources/unsubscribe");
+    return hx_mcp_is_harmless(method, name) && !is_of_process;
 }
 
 static bool says_no_key(const struct hx_session *session, const struct hx_mcp_call *call)
@@ -125,7 +118,7 @@ static void take_call(struct hx_session *session, const struct hx_rpc_msg *msg, 
     }
     if (hx_tool_class_of(session->link, tool) == HX_CLASS_READ_ONLY) {
         struct hx_request *request = hx_request_new(session, HX_REQUEST_PASS, msg, line, batch);
-        request->may_resend = true;
+        request->is_harmless = request->may_resend = true;
         request->limit_ms = tool->rules.contract.timeout_ms;
         hx_link_forward(session->link, request);
         return;
@@ -190,7 +183,7 @@ static void take_request(struct hx_session *session, const struct hx_rpc_msg *ms
     } else if (method == HX_MCP_RESOURCES_SUBSCRIBE) {
         hx_hello_subscribe(hello, msg->raw);
     }
-    bool may_resend = is_safe_to_resend(method, msg->method);
+    bool may_resend = may_be_resent(method, msg->method);
     struct hx_request *request = hx_request_new(session, kind, msg, line, batch);
     request->may_resend = may_resend;
     if (method == HX_MCP_PING)

@@ -133,7 +133,7 @@ void hx_link_answer_initialize(struct hx_link *link, struct hx_request *request)
         if (rc == HX_E_NOMEM)
             hx_reply_no_memory(request);
         else
-            hx_upstream_failed_request(link, request);
+            hx_reply_no_answer(request, "The server's answer is too large to pass on.");
         return;
     }
     session->era = hx_mcp_facts(hx_span_is_absent(revision) ? result.revision

@@ -280,6 +280,8 @@ void hx_exchange_rejected(struct hx_link *link, const struct hx_peer_event *even
 /* upstream.c: what the server says. */
 void hx_upstream_message(struct hx_link *link, struct hx_peer_event *event);
 void hx_upstream_failed_request(struct hx_link *link, struct hx_request *request);
+/* It was answered, and nobody here can read the answer or pass it on: `why`. */
+void hx_upstream_unread(struct hx_link *link, struct hx_request *request, const char *why);
 
 /* outcome.c: what its tools answer. The route ends; takes the content of `line` when it is kept. */
 void hx_outcome_take(struct hx_route *route, const struct hx_rpc_msg *msg, struct hx_buf *line);

@@ -254,8 +254,9 @@ void hx_outcome_oversize(struct hx_link *link, struct hx_peer_event *event)
         reply.reason = HX_REASON_ANSWERED;
         take_reply(end.work, &reply);
     } else if (end.request != NULL) {
-        hx_reply_no_answer(end.request, "The server's answer is larger than message_max allows, or "
-                                        "than there is memory for.");
+        hx_upstream_unread(link, end.request,
+                           "The server's answer is larger than message_max allows, or "
+                           "than there is memory for.");
     }
 }
 

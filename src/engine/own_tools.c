@@ -166,6 +166,7 @@ bool hx_own_tool_take(struct hx_session *session, const struct hx_rpc_msg *msg,
     struct hx_span arguments = call->arguments;
     struct hx_request *request = hx_request_new(session, HX_REQUEST_PASS, msg, line, batch);
     request->is_own_tool = true;
+    request->is_harmless = is_operation;
     if (is_resolve)
         resolve(request, arguments);
     else

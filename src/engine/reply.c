@@ -12,6 +12,7 @@
     "\"" HX_MCP_META_OPERATION "\":{\"code\":\"OUTCOME_UNKNOWN\",\"replayed\":false,"              \
     "\"joined\":false,\"new_key_allowed\":false}}"
 #define UNSENT_DATA HX_MCP_OWN_ERROR("LEDGER_UNAVAILABLE", "true", "false")
+#define NO_ANSWER_DATA HX_MCP_OWN_ERROR("NO_ANSWER", "true", "true")
 #define REFUSED_DATA HX_MCP_OWN_ERROR("REQUEST_INVALID", "true", "true")
 
 /* A line that could not be written whole is none: the client must not read half of one. */
@@ -44,18 +45,23 @@ static bool send_line(struct hx_session *session, struct hx_buf *line,
     return true;
 }
 
+#define UNWRITTEN "There is no memory for this answer, or it is longer than a message may be."
+
 /* Whoever asked is owed a word. For this one there is room always, and it leaves open what became
- * of the request: the ledger knows, of what is guarded. A gateway before us must not take it for
- * the tool's own error, so it has a code of ours. */
-static void say_too_much(const struct hx_session *session, struct hx_span id, struct hx_buf *line)
+ * of a request that may have done something: the ledger knows, of what is guarded. A gateway before
+ * us must not take it for the tool's own error, so it has a code of ours. */
+static void say_too_much(const struct hx_session *session, struct hx_span id, bool is_harmless,
+                         struct hx_buf *line)
 {
+    enum hx_answer answer = is_harmless ? HX_ANSWER_NO_ANSWER : HX_ANSWER_OUTCOME_UNKNOWN;
+    struct hx_span text =
+        is_harmless ? HX_SPAN_LIT(UNWRITTEN)
+                    : HX_SPAN_LIT(UNWRITTEN " What was asked for may or may not have happened.");
     hx_buf_fini(line);
     hx_buf_init(line, HX_ALLOC_SMALL_MAX / 2);
     if (hx_rewrite_build_error(
-            line, id, session->era->may_omit_error_id, hx_answer_code(HX_ANSWER_OUTCOME_UNKNOWN),
-            HX_SPAN_LIT("There is no memory for this answer, or it is longer than a message may "
-                        "be. What was asked for may or may not have happened."),
-            HX_SPAN_LIT(UNKNOWN_DATA)) < 0)
+            line, id, session->era->may_omit_error_id, hx_answer_code(answer), text,
+            is_harmless ? HX_SPAN_LIT(NO_ANSWER_DATA) : HX_SPAN_LIT(UNKNOWN_DATA)) < 0)
         hx_buf_reset(line);
 }
 
@@ -71,14 +77,14 @@ static void say_too_much_of_each(const struct hx_session *session, const struct 
         const struct hx_batch_answer *answer = hx_container_of(node, struct hx_batch_answer, node);
         if (answer->raw_id.len == 0)
             continue; /* nobody can tell which of his messages it was about */
-        say_too_much(session, hx_buf_span(&answer->raw_id), &one);
+        say_too_much(session, hx_buf_span(&answer->raw_id), answer->is_harmless, &one);
         (void)hx_buf_append_char(line, line->len == 0 ? '[' : ',');
         (void)hx_buf_append_span(line, hx_buf_span(&one));
     }
     hx_buf_fini(&one);
     (void)hx_buf_append_char(line, line->len == 0 ? '[' : ']');
     if (!hx_buf_ok(line) || line->len == 1)
-        say_too_much(session, HX_SPAN_NONE, line);
+        say_too_much(session, HX_SPAN_NONE, false, line);
 }
 
 bool hx_send_aside(struct hx_session *session, struct hx_buf *line, uint64_t exchange)
@@ -191,6 +197,7 @@ static void add_to_batch(struct hx_session *session, struct hx_batch *batch,
     gateway->batch_answer_count++;
     if (request == NULL)
         return;
+    answer->is_harmless = request->is_harmless;
     (void)hx_buf_append_span(&answer->id_key, hx_buf_span(&request->id_key));
     (void)hx_buf_append_span(&answer->raw_id, request->raw_id);
     hx_map_insert(&session->batch_answers, &answer->by_id, hx_buf_span(&answer->id_key));
@@ -216,7 +223,7 @@ void hx_reply_line(struct hx_request *request, struct hx_buf *line, struct hx_de
         if (note != NULL)
             hx_delivery_take_back(session->gateway, note);
         note = NULL;
-        say_too_much(session, request->raw_id, line);
+        say_too_much(session, request->raw_id, request->is_harmless, line);
     }
     const struct hx_sending sending = {.tag = note ? note->tag : session->gateway->next_tag++,
                                        .exchange = request->exchange};
@@ -310,12 +317,12 @@ void hx_reply_refused(struct hx_request *request, int64_t code, const char *text
 
 void hx_reply_no_answer(struct hx_request *request, const char *why)
 {
-    bool only_reads = request->may_resend;
-    hx_reply_error(request,
-                   hx_answer_code(only_reads ? HX_ANSWER_NO_ANSWER : HX_ANSWER_OUTCOME_UNKNOWN),
-                   hx_span_cstr(why),
-                   only_reads ? HX_SPAN_LIT(HX_MCP_OWN_ERROR("NO_ANSWER", "true", "true"))
-                              : HX_SPAN_LIT(HX_MCP_OWN_ERROR("OUTCOME_UNKNOWN", "false", "false")));
+    bool is_harmless = request->is_harmless;
+    hx_reply_error(
+        request, hx_answer_code(is_harmless ? HX_ANSWER_NO_ANSWER : HX_ANSWER_OUTCOME_UNKNOWN),
+        hx_span_cstr(why),
+        is_harmless ? HX_SPAN_LIT(NO_ANSWER_DATA)
+                    : HX_SPAN_LIT(HX_MCP_OWN_ERROR("OUTCOME_UNKNOWN", "false", "false")));
 }
 
 void hx_reply_no_memory(struct hx_request *request)

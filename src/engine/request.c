@@ -23,6 +23,7 @@ struct hx_request *hx_request_new(struct hx_session *session, enum hx_request_ki
     request->message = *line;
     hx_buf_init(line, line->len_max);
     request->raw_id = msg->id.raw;
+    request->is_harmless = hx_mcp_is_harmless(hx_mcp_method_parse(msg->method), msg->method);
     request->batch = batch;
     if (batch != NULL)
         batch->open_count++;

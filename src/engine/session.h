@@ -44,6 +44,7 @@ struct hx_batch_answer {
     struct hx_map_node by_id; /* session->batch_answers */
     struct hx_buf id_key;
     struct hx_buf raw_id; /* empty: it answers what is no request */
+    bool is_harmless;     /* the request that it answers */
     struct hx_buf line;
     struct hx_delivery_note *note; /* NULL when its fate does not matter */
 };
@@ -72,7 +73,8 @@ struct hx_request {
     uint64_t exchange;     /* where its answer goes; 0 = there is one way only */
     struct hx_timer limit; /* timeout of a read-only tool */
     int64_t limit_ms;      /* 0 = none */
-    bool may_resend;       /* reading it twice harms nobody */
+    bool is_harmless;      /* asked again it harms nobody */
+    bool may_resend;       /* and it is, by ourselves, when its server ends */
     bool was_sent;         /* to some process, once at least */
     bool was_resent;
     struct hx_store_request *ticket; /* under way for it, or NULL */
@@ -282,7 +284,7 @@ void hx_reply_unsent(struct hx_request *request, struct hx_span message);
 /* Refuses a request that would be refused again as it is; nothing was sent. */
 void hx_reply_refused(struct hx_request *request, int64_t code, const char *text);
 /* A request that was passed on and gets no answer that could be passed back: it may be asked again
- * if it only reads, and may have done what it asked for if not. */
+ * if that harms nobody, and may have done what it asked for if not. */
 void hx_reply_no_answer(struct hx_request *request, const char *why);
 /* A request that there was no memory to pass on. */
 void hx_reply_no_memory(struct hx_request *request);

@@ -14,8 +14,7 @@ void hx_upstream_failed_request(struct hx_link *link, struct hx_request *request
     struct hx_buf text;
     hx_buf_init(&text, 32 * 1024);
     /* Only what was never sent, or harms nobody twice, may be called safe to repeat. */
-    bool is_safe =
-        !request->was_sent || request->may_resend || request->kind == HX_REQUEST_INITIALIZE;
+    bool is_safe = !request->was_sent || request->is_harmless;
     (void)hx_buf_append_cstr(&text, !request->was_sent ? "The tool server is not running."
                                     : is_safe
                                         ? "The tool server ended before it answered."
@@ -24,7 +23,7 @@ void hx_upstream_failed_request(struct hx_link *link, struct hx_request *request
     hx_link_write_end(link, &text);
     /* "Unavailable" says of itself that nothing was sent: a gateway before us, or a script, would
      * take its word for a tool that it does not call read-only. */
-    if (request->was_sent && request->may_resend && request->kind == HX_REQUEST_PASS)
+    if (request->was_sent && request->is_harmless && request->kind == HX_REQUEST_PASS)
         hx_reply_error(request, hx_answer_code(HX_ANSWER_NO_ANSWER), hx_buf_span(&text),
                        HX_SPAN_LIT(HX_MCP_OWN_ERROR("NO_ANSWER", "true", "true")));
     else
@@ -35,6 +34,13 @@ void hx_upstream_failed_request(struct hx_link *link, struct hx_request *request
             is_safe ? HX_SPAN_LIT(HX_MCP_OWN_ERROR("UPSTREAM_UNAVAILABLE", "true", "false"))
                     : HX_SPAN_LIT(HX_MCP_OWN_ERROR("OUTCOME_UNKNOWN", "false", "false")));
     hx_buf_fini(&text);
+}
+
+void hx_upstream_unread(struct hx_link *link, struct hx_request *request, const char *why)
+{
+    if (request->kind == HX_REQUEST_INITIALIZE)
+        hx_link_handshake_answered(link);
+    hx_reply_no_answer(request, why);
 }
 
 int hx_link_learn_server(struct hx_link *link, const struct hx_rpc_msg *msg,
@@ -365,7 +371,7 @@ static void take_unreadable(struct hx_link *link, struct hx_span line, const cha
     if (end.work != NULL)
         hx_route_lost(&end, HX_REASON_UNREADABLE_REPLY, false);
     else if (end.request != NULL)
-        hx_reply_no_answer(end.request, why);
+        hx_upstream_unread(link, end.request, why);
 }
 
 static void take_one(struct hx_link *link, const struct hx_rpc_msg *msg, struct hx_buf *line)

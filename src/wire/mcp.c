@@ -82,6 +82,26 @@ enum hx_mcp_method hx_mcp_method_parse(struct hx_span method)
     return HX_MCP_METHOD_OTHER;
 }
 
+bool hx_mcp_is_harmless(enum hx_mcp_method method, struct hx_span name)
+{
+    static const enum hx_mcp_method known[] = {
+        HX_MCP_INITIALIZE, HX_MCP_PING,         HX_MCP_TOOLS_LIST, HX_MCP_SET_LEVEL,
+        HX_MCP_TASKS_GET,  HX_MCP_TASKS_RESULT, HX_MCP_TASKS_LIST, HX_MCP_RESOURCES_SUBSCRIBE,
+        HX_MCP_HAPAX_GET,  HX_MCP_HAPAX_LIST};
+    static const char *const others[] = {
+        "prompts/list",   "prompts/get",         "resources/list",       "resources/templates/list",
+        "resources/read", "completion/complete", "resources/unsubscribe"};
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (method == known[i])
+            return true;
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (hx_span_eq_cstr(name, others[i]))
+            return true;
+    }
+    return false;
+}
+
 struct hx_span hx_mcp_method_name(enum hx_mcp_method method)
 {
     hx_assert(method < HX_MCP_METHOD_COUNT);

@@ -75,6 +75,9 @@ enum hx_mcp_method {
 };
 
 enum hx_mcp_method hx_mcp_method_parse(struct hx_span method);
+/* A request that changes nothing, or sets what may be set twice: asked again it harms nobody.
+ * `name` is the method's; of OTHER it tells more. */
+bool hx_mcp_is_harmless(enum hx_mcp_method method, struct hx_span name);
 /* Absent for OTHER. */
 struct hx_span hx_mcp_method_name(enum hx_mcp_method method);
 

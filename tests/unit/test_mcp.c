@@ -54,6 +54,32 @@ static void revisions_and_methods_are_tables(void **state)
     assert_int_equal(hx_mcp_method_parse(HX_SPAN_LIT("Tools/Call")), HX_MCP_METHOD_OTHER);
 }
 
+static void what_may_be_asked_again(void **state)
+{
+    static const char *const harmless[] = {
+        "initialize",     "ping",           "tools/list",          "logging/setLevel",
+        "tasks/get",      "tasks/result",   "resources/subscribe", "resources/unsubscribe",
+        "resources/read", "prompts/get",    "completion/complete", "hapax/operations/get",
+        "tasks/list",     "resources/list", "prompts/list",        "hapax/operations/list"};
+    static const char *const others[] = {"tools/call",
+                                         "tasks/cancel",
+                                         "orders/create",
+                                         "",
+                                         "hapax/operations/cancel",
+                                         "hapax/operations/begin"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++) {
+        struct hx_span name = hx_span_cstr(harmless[i]);
+        if (!hx_mcp_is_harmless(hx_mcp_method_parse(name), name))
+            fail_msg("%s changes nothing", harmless[i]);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        struct hx_span name = hx_span_cstr(others[i]);
+        if (hx_mcp_is_harmless(hx_mcp_method_parse(name), name))
+            fail_msg("%s may have acted", others[i]);
+    }
+}
+
 static void a_call_with_everything(void **state)
 {
     struct hx_mcp_call call = read_call(
@@ -398,6 +424,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(revisions_and_methods_are_tables),
+        cmocka_unit_test(what_may_be_asked_again),
         cmocka_unit_test(a_call_with_everything),
         cmocka_unit_test(a_call_with_little_or_nonsense),
         cmocka_unit_test(keys_in_arguments_are_found_by_pointer),

@@ -587,7 +587,7 @@ static void test_an_array_without_memory(void **state)
         "\"retry_safe\":true,\"dev.hapax/operation\":" UNKNOWN "}}}",
         "{\"jsonrpc\":\"2.0\",\"id\":\"r\",\"error\":{\"code\":-32603,\"message\":\"There is no "
         "memory for this answer, or it is longer than a message may be. The request may be "
-        "repeated.\",\"data\":{\"retry_safe\":true}}}",
+        "repeated.\",\"data\":" HX_MCP_OWN_ERROR("NO_ANSWER", "true", "true") "}}",
         DONE("7"),
     };
     char *large[] = {heavy("{\"jsonrpc\":\"2.0\",\"id\":8,\"result\":{\"x\":\"", true, "\"}}"),

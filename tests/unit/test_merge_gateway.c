@@ -189,15 +189,22 @@ static void open_servers(struct world *world, bool is_broken)
 }
 
 /* `is_broken`: the first server cannot be started. */
-static void world_init(struct world *world, bool has_exchanges, bool is_broken)
+/* `merge_options` may be NULL. */
+static void world_init_with(struct world *world, bool has_exchanges, bool is_broken,
+                            const struct hx_merge_options *merge_options)
 {
     struct hx_gateway_options options = engine_kit_gateway_options();
     options.session_over = session_over;
     *world = (struct world){0};
     engine_kit_init(&world->engine);
-    merge_kit_init(&world->kit, has_exchanges, two, NULL);
+    merge_kit_init(&world->kit, has_exchanges, two, merge_options);
     engine_kit_begin(&world->engine, &world->kit.leg_inbox, &options);
     open_servers(world, is_broken);
+}
+
+static void world_init(struct world *world, bool has_exchanges, bool is_broken)
+{
+    world_init_with(world, has_exchanges, is_broken, NULL);
 }
 
 static void world_fini(struct world *world)
@@ -443,6 +450,22 @@ static void test_a_session_that_is_ended_here(void **state)
     world_fini(&world);
 }
 
+/* The handshake changes nothing, so it is not called unknown, and a gateway before us knows the
+ * word for ours. */
+static void test_a_welcome_too_long_is_no_answer(void **state)
+{
+    struct hx_merge_options options = hx_merge_defaults();
+    struct world world;
+
+    (void)state;
+    options.message_max_bytes = 250;
+    world_init_with(&world, true, false, &options);
+    says(&world, 1, ASK);
+    hears(&world, 1, "\"data\":" HX_MCP_OWN_ERROR("NO_ANSWER", "true", "true"));
+    hears_nothing(&world);
+    world_fini(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -453,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_the_end_of_a_session),
         cmocka_unit_test(test_the_end_of_a_forgotten_session),
         cmocka_unit_test(test_a_session_that_is_ended_here),
+        cmocka_unit_test(test_a_welcome_too_long_is_no_answer),
     };
     return cmocka_run_group_tests_name("merge_gateway", tests, NULL, NULL);
 }

@@ -177,7 +177,7 @@ static void tell_client(struct request *request)
                 request, HX_RPC_INTERNAL_ERROR,
                 HX_SPAN_LIT("What the servers say of themselves is too large to pass on, or "
                             "there is no memory for it."),
-                HX_SPAN_NONE);
+                HX_SPAN_LIT(HX_MCP_OWN_ERROR("NO_ANSWER", "true", "true")));
     } else {
         welcome_write_missing(merge, &text);
         reply_error(request, MERGE_UPSTREAM_UNAVAILABLE, hx_buf_span(&text),

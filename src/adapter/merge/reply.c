@@ -115,7 +115,7 @@ void reply_too_much(struct merge *merge, struct hx_span id, enum request_risk ri
         write_error(merge, id, HX_RPC_INTERNAL_ERROR,
                     HX_SPAN_LIT("There is no memory for this answer, or it is longer than a "
                                 "message may be. The request may be repeated."),
-                    HX_SPAN_LIT("{\"retry_safe\":true}"), line);
+                    HX_SPAN_LIT(HX_MCP_OWN_ERROR("NO_ANSWER", "true", "true")), line);
         return;
     }
 }

@@ -334,7 +334,8 @@ static void by_other_method(struct request *request, const struct hx_rpc_msg *ms
     else if (hx_span_eq_cstr(msg->method, "completion/complete"))
         complete(request, msg);
     else if (merge->leg_count == 1) {
-        request->risk = RISK_UNKNOWN;
+        bool is_harmless = hx_mcp_is_harmless(hx_mcp_method_parse(msg->method), msg->method);
+        request->risk = is_harmless ? RISK_NONE : RISK_UNKNOWN;
         route_to(request, &merge->legs[0]);
     } else
         refuse(request, MERGE_NO_METHOD,
