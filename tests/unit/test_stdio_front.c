@@ -228,6 +228,28 @@ static void test_what_was_not_read_is_taken_back(void **state)
     for_each_way(nothing_was_read);
 }
 
+/* As when a script that became us has said something, or says more behind our back. */
+static void test_words_of_others_in_the_pipe_are_no_proof(void **state)
+{
+    struct fixture fixture;
+    char path[32];
+    char words[1000] = {0};
+    int other_fd;
+
+    (void)state;
+    fixture_init(&fixture, PIPES);
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fixture.from_us);
+    other_fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(write(other_fd, words, sizeof words), sizeof words);
+    answer(&fixture, 100, 1);
+    expect_tag(&fixture, HX_PEER_WRITTEN, 1);
+    close_fd(&other_fd);
+    client_leaves(&fixture);
+    expect_tag(&fixture, HX_PEER_TAKEN_BACK, 1);
+    hx_peer_event_free(process_kit_take(&fixture.kit, HX_PEER_READER_GONE));
+    fixture_fini(&fixture);
+}
+
 static void nothing_was_read_when_it_is_closed(enum way way)
 {
     struct fixture fixture;
@@ -492,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_a_reader_that_leaves_is_noticed_with_nothing_to_write),
         cmocka_unit_test(test_what_was_read_is_not_taken_back),
         cmocka_unit_test(test_what_was_not_read_is_taken_back),
+        cmocka_unit_test(test_words_of_others_in_the_pipe_are_no_proof),
         cmocka_unit_test(test_what_is_unread_when_it_is_closed_is_taken_back),
         cmocka_unit_test(test_a_silent_client_is_waited_for),
         cmocka_unit_test(test_half_a_message_read_is_not_read),

@@ -68,8 +68,9 @@ static uint64_t read_bytes(const struct hx_receipts *receipts, int fd, uint64_t 
 {
     int unread = 0;
 
+    /* What others have written there counts as ours that is unread, which may be all of it. */
     if (receipts->kind == HX_FD_PIPE && ioctl(fd, FIONREAD, &unread) == 0)
-        return written - (uint64_t)unread;
+        return (uint64_t)unread < written ? written - (uint64_t)unread : 0;
     if (receipts->kind == HX_FD_SOCKET && ioctl(fd, SIOCOUTQ, &unread) == 0 && unread == 0)
         return written;
     return 0;
