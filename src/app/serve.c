@@ -93,14 +93,30 @@ static int listen_at(struct serve *serve, const struct hx_config_listen *listen)
     return 0;
 }
 
-/* Ended by NULL; the caller frees the array. */
-static const char **strings_of(const struct hx_text_list *list)
+/* With room for `more`; ended by NULL. The caller frees the array. */
+static const char **strings_of(const struct hx_text_list *list, size_t more)
 {
-    const char **strings = hx_new_bytes((list->count + 1) * sizeof(*strings));
+    const char **strings = hx_new_bytes((list->count + more + 1) * sizeof(*strings));
     for (size_t i = 0; i < list->count; i++)
         strings[i] = list->items[i].ptr;
     strings[list->count] = NULL;
     return strings;
+}
+
+/* The operator has named the addresses that we listen at, unless that is any. To a browser that one
+ * is this host by another name, which pages of others may use. */
+static const char **hosts_of(const struct hx_config *config)
+{
+    const char **hosts = strings_of(&config->allowed_hosts, config->listen_count);
+    size_t count = config->allowed_hosts.count;
+    for (size_t i = 0; i < config->listen_count; i++) {
+        const char *host = config->listens[i].host;
+        if (config->listens[i].path == NULL && strcmp(host, "0.0.0.0") != 0 &&
+            strcmp(host, "::") != 0)
+            hosts[count++] = host;
+    }
+    hosts[count] = NULL;
+    return hosts;
 }
 
 static int open_web(struct serve *serve)
@@ -120,8 +136,8 @@ static int open_web(struct serve *serve)
     front.rand = hx_rand_os();
     front.peer_inbox = &serve->peer_inbox;
     front.front_inbox = &serve->front_inbox;
-    front.origins = serve->origins = strings_of(&config->allowed_origins);
-    front.hosts = serve->hosts = strings_of(&config->allowed_hosts);
+    front.origins = serve->origins = strings_of(&config->allowed_origins, 0);
+    front.hosts = serve->hosts = hosts_of(config);
     front.message_max_bytes = message_max(config);
     front.sessions_max = (uint32_t)config->limits.sessions;
     front.sessions_per_principal_max = (uint32_t)config->limits.sessions_per_principal;

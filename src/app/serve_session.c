@@ -374,6 +374,16 @@ static bool is_as_it_would_begin(const struct serve *serve, const struct serve_s
     return is_same;
 }
 
+/* Its client goes on with the other servers, but not for as long as somebody waits for them. */
+static void end_forbidden_legs(const struct serve_session *session)
+{
+    for (size_t i = 0; i < session->leg_count; i++) {
+        if (session->legs[i] != NULL &&
+            !serve_may_use(session->holder, session->servers[i]->upstream))
+            hx_session_end(session->legs[i]);
+    }
+}
+
 bool serve_renew_sessions(struct serve *serve)
 {
     struct hx_map_node *node = NULL;
@@ -386,6 +396,8 @@ bool serve_renew_sessions(struct serve *serve)
         is_any_left = true;
         if (must_end || !hx_http_front_is_awaited(session->downstream))
             end_legs(session);
+        else
+            end_forbidden_legs(session);
     }
     return is_any_left;
 }

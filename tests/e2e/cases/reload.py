@@ -181,6 +181,32 @@ def tokens(t):
     other.close()
 
 
+@reload("a_narrowed_token_loses_its_server_in_open_sessions")
+def narrowed(t):
+    """A session of all servers lives on as long as it is waited for, but not with the server that
+    its token opens no more.
+    """
+    def ann(servers):
+        return [token("one", "hpx_one", "ann", f"    servers: [{servers}]\n")]
+
+    running = Serve(t, [], config=write(t, RELEASED, {"bank": 0, "mail": 0}, ann("bank, mail")))
+    client = running.client(token="hpx_one")
+    names = [tool["name"] for tool in client.request("tools/list").result()["tools"]]
+    t.equal(names, ["bank_charge", "mail_charge"], "tools before")
+    first = client.call("bank_charge", {"n": 1})
+    t.wait_effects(1)
+    write(t, RELEASED, {"bank": 0, "mail": 0}, ann("bank"))
+    hup(t, running)
+    told = client.call("mail_charge", {"n": 2}).answer()
+    t.true("receipt" not in str(told), f"what it lost: {told}")
+    names = [tool["name"] for tool in client.request("tools/list").result()["tools"]]
+    t.equal(names, ["bank_charge"], "tools after")
+    t.touch("release")
+    t.true("receipt" in str(first.result()), "what it has")
+    t.equal([one["server"] for one in t.operations()], ["bank"], "operations")
+    t.equal(len(t.effects()), 1, "effects")
+
+
 @reload("what_a_kept_session_may_open_is_asked_when_it_is_found")
 def asked_meanwhile(t):
     """The ledger is busy, so that a session of before is looked for while what it may open goes: it

@@ -5,14 +5,16 @@ import concurrent.futures
 import hashlib
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
+import subprocess
 import sys
 import time
 
 from kit import processes
-from kit.harness import Failure, test
+from kit.harness import Failure, Skip, test
 from rawclient import stub
 from webclient import Serve, WebClient
 from .http_upstream import ANSWER, Site
@@ -557,6 +559,43 @@ def idle_session(t):
     took = time.monotonic() - since
     t.true(took > 2.9, f"after {took:.1f} s of 3 s")
     t.equal(client.request("ping").head(), 200, "the ledger knows it, when it comes back")
+
+
+@serve("its_own_address_is_a_host")
+def own_host(t):
+    """Whoever comes by the address that it listens at names it, and needs no allowed_hosts for that."""
+    probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        probe.connect(("192.0.2.1", 9))  # nothing is sent
+        address = probe.getsockname()[0]
+    except OSError:
+        raise Skip("this host has no address but its own loopback")
+    finally:
+        probe.close()
+    listen = ("--listen", f"{address}:0", "--allow-anonymous", "--ledger", t.ledger)
+    running = subprocess.Popen(
+        [t.surroundings.hapax, "serve", *listen, "--", *stub(t, QUICK)],
+        env=t.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )
+    try:
+        port = None
+        while port is None:
+            line = running.stderr.readline().decode()
+            t.true(line, "hapax serve is there")
+            found = re.search(r"listening at http://[^ ]*:(\d+)/mcp", line)
+            port = int(found.group(1)) if found else None
+
+        def status(host):
+            with socket.create_connection((address, port), 20) as conn:
+                conn.sendall(f"GET /healthz HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
+                return int(conn.makefile("rb").readline().split()[1])
+
+        t.equal(status(address), 200, "its address")
+        t.equal(status("evil.example"), 403, "another name")
+    finally:
+        running.kill()
+        running.wait()
+        running.stderr.close()
 
 
 @serve("metrics_are_for_those_who_may")
