@@ -360,6 +360,40 @@ static uint64_t take_resume(struct one *one, const char *name)
     return exchange;
 }
 
+static void little_room(struct hx_http_front_options *options)
+{
+    options->stream_after_ms = 10;
+    options->stream_keep_bytes_max = 4096;
+}
+
+/* What came before an answer that is too long to keep would be all that its client ever got. */
+static void a_stream_is_not_kept_without_its_answer(void **state)
+{
+    char line[8192];
+    char name[128];
+    struct one one;
+
+    (void)state;
+    memset(line, 'x', sizeof line - 1);
+    line[sizeof line - 1] = '\0';
+    one_init(&one, little_room, NEW);
+    read_until(&one, "data: \n\n");
+    aside(&one, "{\"n\":1}", 0);
+    read_until(&one, "{\"n\":1}");
+    front_kit_last_id(&one.kit, one.last_id);
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(one.last_id, "."), one.last_id);
+    answer(&one, line, 2);
+    front_kit_expect_tag(&one.kit, HX_PEER_WRITTEN, 2);
+    web_reset(one.fd);
+    front_kit_expect_tag(&one.kit, HX_PEER_TAKEN_BACK, 2);
+    come_back(&one, NEW);
+    one.exchange = take_resume(&one, name);
+    answer(&one, line, 3);
+    read_until(&one, "xxx");
+    front_kit_expect_tag(&one.kit, HX_PEER_WRITTEN, 3);
+    one_fini(&one);
+}
+
 static void the_engine_is_asked_for_an_unknown_stream(void **state)
 {
     struct one one;
@@ -763,6 +797,7 @@ int main(void)
         cmocka_unit_test(an_answer_that_was_lost_can_be_fetched),
         cmocka_unit_test(an_id_says_what_has_arrived),
         cmocka_unit_test(who_reads_a_long_answer_is_there),
+        cmocka_unit_test(a_stream_is_not_kept_without_its_answer),
         cmocka_unit_test(the_engine_is_asked_for_an_unknown_stream),
         cmocka_unit_test(ids_that_are_none_of_ours_are_refused),
         cmocka_unit_test(a_stream_of_another_session_is_unknown),

@@ -286,8 +286,12 @@ void stream_send(struct stream *stream, struct hx_buf *line, uint64_t tag, bool 
         }
     }
     hx_buf_fini(&bytes);
-    if (is_answer)
-        stream_finish(stream);
+    if (!is_answer)
+        return;
+    /* Who comes back for what has no answer here would come back for ever: the engine is asked. */
+    while (event == NULL && !hx_list_is_empty(&stream->events))
+        replay_drop_first(stream);
+    stream_finish(stream);
 }
 
 void stream_answer_json(struct stream *stream, uint32_t status, struct hx_buf *line, uint64_t tag)
