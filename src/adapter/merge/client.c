@@ -84,6 +84,24 @@ static void tell_legs(struct merge *merge, struct hx_span raw)
     }
 }
 
+/* The client had given up when the answer was on its way. Another server's answer under that id is
+ * not meant. */
+static void cancel_answered(struct merge *merge, const struct hx_rpc_msg *msg,
+                            const struct hx_rpc_id *id)
+{
+    struct leg *leg = NULL;
+
+    (void)batch_withdraw(merge, id);
+    if (request_was_answered(merge, id, &leg)) {
+        if (leg != NULL)
+            leg_cancel(leg, msg->raw, id->raw);
+        return;
+    }
+    /* Whose it was only the legs know. */
+    for (size_t i = 0; i < merge->leg_count; i++)
+        leg_cancel(&merge->legs[i], msg->raw, id->raw);
+}
+
 static void take_cancel(struct merge *merge, const struct hx_rpc_msg *msg)
 {
     struct hx_mcp_cancelled cancelled;
@@ -94,11 +112,7 @@ static void take_cancel(struct merge *merge, const struct hx_rpc_msg *msg)
         return;
     struct request *request = request_find(merge, &cancelled.request_id);
     if (request == NULL) {
-        /* The client had given up when the answer was on its way. Whose it was only the legs know,
-         * and to the others the id says nothing. */
-        (void)batch_withdraw(merge, &cancelled.request_id);
-        for (size_t i = 0; i < merge->leg_count; i++)
-            leg_cancel(&merge->legs[i], msg->raw, cancelled.request_id.raw);
+        cancel_answered(merge, msg, &cancelled.request_id);
         return;
     }
     if (request->kind == REQUEST_INITIALIZE)

@@ -137,6 +137,14 @@ struct receipt {
     struct hx_list answers; /* struct batch_answer */
 };
 
+/* A request of the client that was answered: by whom, should a cancel of it come too late. Clients
+ * use an id again for another server. */
+struct answered {
+    uint64_t id;     /* the hash of its key */
+    struct leg *leg; /* NULL: we answered it ourselves */
+};
+enum { ANSWERED_MAX = 128 };
+
 enum request_kind {
     REQUEST_ONE,        /* one leg, whose answer goes out as it is */
     REQUEST_TRY,        /* one leg after another, until one has it */
@@ -240,6 +248,8 @@ struct merge {
     struct hx_list waiting;
     struct hx_list batches;
     struct hx_list receipts;
+    struct answered answered[ANSWERED_MAX]; /* the newest ones, in a ring */
+    uint32_t answered_count;                /* ever */
     uint32_t request_count;
     uint32_t receipt_count;
     uint32_t known_count;
@@ -327,6 +337,11 @@ void request_free(struct request *request);
 /* Nobody waits for it any more: the legs are told so. */
 void request_leave(struct request *request);
 struct request *request_find(struct merge *merge, const struct hx_rpc_id *id);
+/* It is being answered, by this leg or (NULL) by us. */
+void request_remember(const struct request *request, struct leg *leg);
+/* Who answered the last request of that id. False: it is not known. */
+bool request_was_answered(const struct merge *merge, const struct hx_rpc_id *id,
+                          struct leg **ret_leg);
 struct ticket *ticket_new(struct request *request, struct leg *leg);
 struct ticket *ticket_find(struct merge *merge, uint64_t number);
 void ticket_free(struct ticket *ticket);

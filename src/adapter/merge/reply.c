@@ -127,6 +127,7 @@ void reply_line(struct request *request, struct hx_buf *line, struct leg *leg, u
     struct merge *merge = request->merge;
     bool is_whole = hx_buf_ok(line) && line->len > 0;
 
+    request_remember(request, leg);
     if (!is_whole && !merge->is_gone) {
         /* The client must not read half of a line. */
         if (leg != NULL)

@@ -123,6 +123,40 @@ struct request *request_find(struct merge *merge, const struct hx_rpc_id *id)
     return node != NULL ? hx_container_of(node, struct request, by_id) : NULL;
 }
 
+static uint64_t hash_of(const struct merge *merge, struct hx_span id_key)
+{
+    return hx_siphash(merge->requests_by_id.secret, id_key);
+}
+
+void request_remember(const struct request *request, struct leg *leg)
+{
+    struct merge *merge = request->merge;
+
+    if (request->is_own)
+        return;
+    merge->answered[merge->answered_count++ % ANSWERED_MAX] =
+        (struct answered){.id = hash_of(merge, hx_buf_span(&request->id_key)), .leg = leg};
+}
+
+bool request_was_answered(const struct merge *merge, const struct hx_rpc_id *id,
+                          struct leg **ret_leg)
+{
+    struct hx_buf key;
+
+    hx_buf_init(&key, HX_RPC_ID_MAX + 16);
+    hx_rpc_id_key(id, &key);
+    uint64_t hash = hash_of(merge, hx_buf_span(&key));
+    hx_buf_fini(&key);
+    for (uint32_t back = 1; back <= ANSWERED_MAX && back <= merge->answered_count; back++) {
+        const struct answered *at = &merge->answered[(merge->answered_count - back) % ANSWERED_MAX];
+        if (at->id != hash)
+            continue;
+        *ret_leg = at->leg;
+        return true;
+    }
+    return false;
+}
+
 /* --- tickets --- */
 
 struct ticket *ticket_new(struct request *request, struct leg *leg)
