@@ -10,7 +10,7 @@
 #include "adapter/store_sqlite/beneath.h"
 #include "base/crash.h"
 
-enum { BUSY_READER_WAIT_MS = 100, DAY_MS = 24 * 60 * 60 * 1000 };
+enum { DAY_MS = 24 * 60 * 60 * 1000 };
 
 static int read_meta(struct hx_ledger *ledger)
 {
@@ -302,7 +302,12 @@ int hx_ledger_checkpoint(struct hx_ledger *ledger, bool cut)
     if (rc != 0)
         return HX_TRACE(rc);
     bool is_whole;
+    /* Who would write waits for this lock: what a reader keeps is left to another time. */
+    if (!cut)
+        sqlite3_busy_timeout(ledger->db, 0);
     rc = checkpoint_locked(ledger, cut, &is_whole);
+    if (!cut)
+        sqlite3_busy_timeout(ledger->db, HX_LEDGER_READER_WAIT_MS);
     hx_lockfile_drop(&ledger->lock);
     return HX_TRACE(rc);
 }

@@ -17,13 +17,7 @@
 #include "base/alloc.h"
 #include "base/crash.h"
 
-enum {
-    OPEN_WAIT_MS = 10000,
-    FOREIGN_WAIT_MS =
-        200, /* for readers in the way of a checkpoint; writers never wait for SQLite */
-    CACHE_KIB = 8192,
-    WAL_SIZE_LIMIT = 64 * 1024 * 1024
-};
+enum { OPEN_WAIT_MS = 10000, CACHE_KIB = 8192, WAL_SIZE_LIMIT = 64 * 1024 * 1024 };
 
 static int on_commit(void *context, sqlite3 *db, const char *name, int pages)
 {
@@ -144,7 +138,7 @@ static int connect(struct hx_ledger *ledger)
         return hx_ledger_raise(ledger, SQLITE_READONLY);
     if (stat(ledger->paths.ledger, &ledger->file) < 0)
         return HX_RAISE_ERRNO("The ledger %s cannot be looked at", ledger->paths.ledger);
-    sqlite3_busy_timeout(ledger->db, FOREIGN_WAIT_MS);
+    sqlite3_busy_timeout(ledger->db, HX_LEDGER_READER_WAIT_MS);
     /* The close of the last connection would checkpoint outside our lock. */
     code = sqlite3_db_config(ledger->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     hx_assert(code == SQLITE_OK);

@@ -28,6 +28,8 @@ enum {
     WAL_PAGES_IDLE = 1024,     /* 4 MiB: moved when nothing else is to be done */
     WAL_PAGES_MAX = 16 * 1024, /* 64 MiB: moved even under load */
     IDLE_MS = 50,
+    MOVE_PAUSE_MIN_MS = 1000, /* while a reader keeps the log; doubled up to the other */
+    MOVE_PAUSE_MAX_MS = 30 * 1000,
     HOUSEKEEPING_MS = 1000,
     SPOOL_RETRY_MS = 250,
     SWEEP_MS = 30 * 1000,
@@ -64,6 +66,8 @@ struct sqlite_store {
 
     /* The store thread's alone. */
     int64_t housekept_ms;
+    int64_t move_due_ms;
+    int64_t move_pause_ms; /* 0 = the log was moved when it was last tried */
     int64_t spool_tried_ms;
     uint32_t spool_entries;
     int64_t swept_ms;
@@ -264,6 +268,23 @@ static void recheck(struct sqlite_store *store)
         hx_ledger_recheck_copy(ledger);
 }
 
+/* A reader may keep the log for as long as it likes, and every process that has committed sees how
+ * long the log is: they do not all try without a pause. */
+static void move_log(struct sqlite_store *store, int64_t now)
+{
+    struct hx_ledger *ledger = &store->ledger;
+    if (now < store->move_due_ms)
+        return;
+    hx_ledger_ignore(hx_ledger_checkpoint(ledger, false));
+    int64_t pause_ms = 0;
+    if (ledger->wal_pages > 0) {
+        pause_ms = store->move_pause_ms > 0 ? 2 * store->move_pause_ms : MOVE_PAUSE_MIN_MS;
+        pause_ms = pause_ms < MOVE_PAUSE_MAX_MS ? pause_ms : MOVE_PAUSE_MAX_MS;
+    }
+    store->move_pause_ms = pause_ms;
+    store->move_due_ms = now_ms() + pause_ms;
+}
+
 /* What is due by time; cheap when nothing is. Errors are met again by the next request. */
 static void housekeep(struct sqlite_store *store, bool is_idle)
 {
@@ -273,7 +294,7 @@ static void housekeep(struct sqlite_store *store, bool is_idle)
     if (foreign_pages > ledger->wal_pages)
         ledger->wal_pages = foreign_pages;
     if (ledger->wal_pages >= (is_idle ? WAL_PAGES_IDLE : WAL_PAGES_MAX))
-        hx_ledger_ignore(hx_ledger_checkpoint(ledger, false));
+        move_log(store, now);
     if (ledger->spool.entry_count != store->spool_entries) {
         /* A new entry: its commit has only just failed. */
         store->spool_entries = ledger->spool.entry_count;
@@ -301,11 +322,19 @@ static void housekeep(struct sqlite_store *store, bool is_idle)
 static int64_t idle_wait_ms(const struct sqlite_store *store)
 {
     const struct hx_ledger *ledger = &store->ledger;
-    if (ledger->wal_pages >= WAL_PAGES_IDLE || store->has_more_to_sweep)
-        return IDLE_MS;
-    if (ledger->spool.entry_count > 0)
-        return SPOOL_RETRY_MS;
-    return ledger->is_ill || ledger->is_restored_copy ? HOUSEKEEPING_MS : SWEEP_MS;
+    int64_t wait_ms = SWEEP_MS;
+    if (store->has_more_to_sweep)
+        wait_ms = IDLE_MS;
+    else if (ledger->spool.entry_count > 0)
+        wait_ms = SPOOL_RETRY_MS;
+    else if (ledger->is_ill || ledger->is_restored_copy)
+        wait_ms = HOUSEKEEPING_MS;
+    if (ledger->wal_pages >= WAL_PAGES_IDLE) {
+        int64_t due_ms = store->move_due_ms - now_ms();
+        due_ms = due_ms > IDLE_MS ? due_ms : IDLE_MS;
+        wait_ms = due_ms < wait_ms ? due_ms : wait_ms;
+    }
+    return wait_ms;
 }
 
 /* Takes at most BATCH_MAX requests. False = the store is being closed and nothing is left. */
