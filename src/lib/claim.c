@@ -293,6 +293,14 @@ static bool wait_for_other(struct hapax_call *call, const struct hx_now *since, 
     return true;
 }
 
+/* The next look brings it all anew; what every look found would grow for as long as one waits. */
+static void forget_look(struct hapax_call *call, const struct hx_record *wanted)
+{
+    call->has_record = false;
+    hx_op_init_absent(&call->op, wanted);
+    hx_lib_let_go(call);
+}
+
 static int claim(struct hapax_call *call, struct hapax_conn *conn,
                  const struct hapax_request *request, struct hapax_error *error)
 {
@@ -320,6 +328,8 @@ static int claim(struct hapax_call *call, struct hapax_conn *conn,
             follows++;
         else if (!wait_for_other(call, &since, wait_ms))
             return 0;
+        else
+            forget_look(call, &wanted);
     }
     return hx_lib_fail(error, HAPAX_E_LEDGER,
                        "The operation changes faster than it can be claimed: try again.");

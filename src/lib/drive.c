@@ -25,6 +25,12 @@ struct hapax_call *hx_lib_call_new(struct hapax *hapax)
     return call;
 }
 
+void hx_lib_let_go(struct hapax_call *call)
+{
+    for (struct hx_list *node; (node = hx_list_take_first(&call->held)) != NULL;)
+        hx_store_request_free(hx_container_of(node, struct hx_store_request, node));
+}
+
 void hx_lib_call_drop(struct hapax_call *call)
 {
     struct hapax *hapax = call->hapax;
@@ -38,8 +44,7 @@ void hx_lib_call_drop(struct hapax_call *call)
     pthread_cond_broadcast(&hapax->ended);
     pthread_mutex_unlock(&hapax->mutex);
     hx_list_unlink(&call->enlisted);
-    for (struct hx_list *node; (node = hx_list_take_first(&call->held)) != NULL;)
-        hx_store_request_free(hx_container_of(node, struct hx_store_request, node));
+    hx_lib_let_go(call);
     hx_arena_fini(&call->arena);
     hx_arena_fini(&call->outcome);
     hx_buf_fini(&call->text);

@@ -146,6 +146,8 @@ void hx_lib_set_in_hand(struct hapax_call *call, bool is_in_hand);
 /* The row says what the spool said. */
 void hx_lib_lay_ghost(struct hapax *hapax, const struct hx_id *id);
 void hx_lib_call_drop(struct hapax_call *call);
+/* Frees what the call holds: op must point at none of it. */
+void hx_lib_let_go(struct hapax_call *call);
 /* What the store found, as the core's facts. */
 struct hx_facts hx_lib_facts(struct hapax_call *call, const struct hx_store_found *found);
 struct hx_event hx_lib_event(struct hapax_call *call, enum hx_event_type type);

@@ -2,6 +2,7 @@
 /* Claims and what they answer, in one process. */
 #include "lib_kit.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -368,6 +369,30 @@ static void a_claim_may_wait_and_no_longer(void **state)
     hapax_call_free(call);
 }
 
+/* Each tenth of a second it looks again; what one look found is some 6 KiB. */
+static void a_claim_that_waits_does_not_grow(void **state)
+{
+    struct bench *bench = *state;
+    struct hapax_call *call = claim(bench, "grows", HAPAX_RUN), *second = NULL;
+    struct hapax_request request;
+    hapax_request_init(&request);
+    request.tool = "charge";
+    request.key = "grows";
+    request.arguments = "{\"amount\": 1}";
+    request.arguments_size = strlen(request.arguments);
+    size_t used[2];
+    for (int round = 0; round < 2; round++) {
+        request.wait_ms = round == 0 ? 250 : 4000;
+        assert_int_equal(hapax_claim(bench->hapax, NULL, &request, &second, NULL), HAPAX_BUSY);
+        used[round] = mallinfo2().uordblks; /* 0 where the allocator is another one */
+        assert_string_equal(info_of(second).code, "BUSY");
+        hapax_call_free(second);
+    }
+    print_message("%zu bytes, then %zu\n", used[0], used[1]);
+    assert_true(used[1] < used[0] + (size_t)64 * 1024);
+    hapax_call_free(call);
+}
+
 static void absence_is_proved_by_three_looks(void **state)
 {
     struct bench *bench = *state;
@@ -441,6 +466,7 @@ int main(void)
         TEST(an_older_info_struct_is_not_overrun),
         TEST(delivery_is_kept_for_people),
         TEST(a_claim_may_wait_and_no_longer),
+        TEST(a_claim_that_waits_does_not_grow),
         TEST(absence_is_proved_by_three_looks),
         TEST(a_successor_that_is_gone_has_expired),
         TEST(a_name_or_a_tenant_of_its_own_is_another_operation),

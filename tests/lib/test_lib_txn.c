@@ -2,6 +2,8 @@
 /* The caller's own transaction: his rows and ours together, or neither. */
 #include "lib_kit.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -54,6 +56,72 @@ static void both_are_committed_together(void **state)
     call = claim(bench, "order-1", HAPAX_REPLAY);
     assert_memory_equal(info_of(call).outcome, "ordered", 7);
     hapax_call_free(call);
+    shop_close(&shop);
+}
+
+static void copy_over(const char *from, const char *to)
+{
+    char bytes[65536];
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(in >= 0 && out >= 0);
+    for (ssize_t got; (got = read(in, bytes, sizeof(bytes))) > 0;)
+        assert_int_equal(write(out, bytes, (size_t)got), got);
+    close(in);
+    close(out);
+}
+
+static void done_in_a_transaction(struct bench *bench, struct shop *shop, const char *key)
+{
+    assert_ok(bench, hapax_begin(shop->conn, &bench->error));
+    struct hapax_call *call = claim_as(bench, shop->conn, key, NULL, HAPAX_RUN);
+    finish(bench, call, shop->conn, "x");
+    hapax_call_free(call);
+    assert_ok(bench, hapax_commit(shop->conn, &bench->error));
+}
+
+/* As `hapax ops recover` ends what is said of a copy: the counter tells no more than the ledger. */
+static void a_connection_hears_of_recover(void **state)
+{
+    struct bench *bench = *state;
+    struct shop shop;
+    char copy[128], counter[128], old_counter[128];
+    snprintf(copy, sizeof(copy), "%s/copy.db", bench->directory);
+    snprintf(counter, sizeof(counter), "%s-counter", bench->path);
+    snprintf(old_counter, sizeof(old_counter), "%s/old-counter", bench->directory);
+    struct hapax_call *call = claim(bench, "before", HAPAX_RUN);
+    finish(bench, call, NULL, "x");
+    hapax_call_free(call);
+    bench_close(bench);
+    copy_over(bench->path, copy);
+    copy_over(counter, old_counter);
+    bench_open(bench);
+    call = claim(bench, "lost-with-the-copy", HAPAX_RUN);
+    finish(bench, call, NULL, "x");
+    hapax_call_free(call);
+    bench_close(bench);
+    copy_over(copy, bench->path);
+    bench_open(bench);
+    shop = (struct shop){.bench = bench, .db = db_open(bench->path)};
+    assert_ok(bench, hapax_attach(bench->hapax, shop.db, sqlite3_sourceid(), 0, &shop.conn,
+                                  &bench->error));
+    struct hapax_request request;
+    hapax_request_init(&request);
+    request.tool = "charge";
+    request.key = "on-the-copy";
+    assert_ok(bench, hapax_begin(shop.conn, &bench->error));
+    assert_int_equal(hapax_claim(bench->hapax, shop.conn, &request, &call, &bench->error),
+                     HAPAX_E_LEDGER);
+    hapax_rollback(shop.conn);
+    copy_over(old_counter, counter);
+    /* The ledger itself looks each second. */
+    int verdict = HAPAX_E_LEDGER;
+    for (int tries = 0; verdict == HAPAX_E_LEDGER && tries < 300; tries++) {
+        (void)poll(NULL, 0, 200);
+        verdict = verdict_of(bench, bench->hapax, "of-its-own", NULL);
+    }
+    assert_int_equal(verdict, HAPAX_RUN);
+    done_in_a_transaction(bench, &shop, "after-it");
     shop_close(&shop);
 }
 
@@ -494,6 +562,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
         TEST(both_are_committed_together),
+        TEST(a_connection_hears_of_recover),
         TEST(a_deferred_key_that_dangles_is_no_doubt),
         TEST(a_connection_by_another_name_is_refused),
         TEST(what_the_owner_of_the_connection_sets_makes_no_commit_unsynced),

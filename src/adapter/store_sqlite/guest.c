@@ -219,6 +219,8 @@ int hx_guest_begin(struct hx_guest *guest)
     struct hx_ledger *ledger = &guest->ledger;
     if (guest->is_open || sqlite3_get_autocommit(ledger->db) == 0)
         return HX_RAISE(HX_E_STORE, "The connection has a transaction under way: end it first.");
+    if (ledger->is_restored_copy)
+        hx_ledger_recheck_copy(ledger); /* hapax ops recover may have been told since */
     int rc = allow_writes(guest, true);
     if (rc < 0)
         return HX_TRACE(rc);
