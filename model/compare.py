@@ -156,7 +156,7 @@ def guards_of(decision):
                    "refused" if decision["refused"] else "none",
         "waiters": str(decision["waiting"]), "approved": yes[decision["approved"] or name == "W_APPROVE" and event == "stored"],
         "asked_for": ">=24h" if is_late and event == "look" else "<24h",
-        "needs_approval": yes[decision["approval"]], "from_gap": yes[decision["gap"]],
+        "caller_must_mend": "no", "needs_approval": yes[decision["approval"]], "from_gap": yes[decision["gap"]],
         "restored_copy": yes[bool(state == "unknown" and decision["restored"] and attempt)],
         "not_before": ("late" if is_late else "soon") if not_before else "passed",
         "failed_starts": str(failed_start), "starting_for": ">=2s" if is_late else "<2s",

@@ -161,10 +161,8 @@ static void on_refused(struct hx_step *step)
     bool is_for_caller = step->event->is_for_caller;
     struct hx_record *next = hx_step_begin(step);
     next->attempt.state = HX_ATTEMPT_REFUSED;
-    /* No outcome, and only he brings the next one: INV-24 holds without it. But what is approved
-     * runs without him. */
-    if (is_for_caller && !next->is_approved)
-        next->sends--;
+    if (is_for_caller)
+        next->sends--; /* no outcome, and only he brings the next one: INV-24 holds without it */
     if (!hx_nothing_sent_before(next)) {
         if (is_transient && !is_for_caller &&
             hx_may_send_again(next, &step->event->facts, &step->event->now)) {

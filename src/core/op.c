@@ -234,7 +234,7 @@ static void on_look(struct hx_step *step)
         hx_step_judge_running(step);
         return;
     case HX_OP_READY:
-        if (op->waiters > 0 || (op->durable.is_approved && step->event->facts.is_same_target))
+        if (op->waiters > 0 || (hx_runs_alone(&op->durable) && step->event->facts.is_same_target))
             hx_step_run_when_due(step);
         return;
     case HX_OP_UNKNOWN:

@@ -24,6 +24,13 @@ int64_t hx_age_ms(const struct hx_now *since, const struct hx_now *now)
     return gap_ms < bound_ms ? gap_ms : bound_ms; /* INV-22: by a day at most, however it jumped */
 }
 
+bool hx_runs_alone(const struct hx_record *record)
+{
+    uint32_t refused =
+        (uint32_t)record->earlier.refused + (record->attempt.state == HX_ATTEMPT_REFUSED);
+    return record->is_approved && refused <= record->sends;
+}
+
 bool hx_is_unanswered(const struct hx_record *record, const struct hx_now *now)
 {
     const int64_t patience_ms = 24 * 60 * 60 * 1000;

@@ -17,6 +17,10 @@ bool hx_has_elapsed(const struct hx_now *since, const struct hx_now *now, int64_
 /* The age of a row: monotonic within a boot, plus at most one day for a gap between boots. */
 int64_t hx_age_ms(const struct hx_now *since, const struct hx_now *now);
 
+/* A ready operation that a person approved runs though nobody waits for it; but not one that was
+ * refused with what only its caller can mend (a URL to open, a login): that used up no attempt, so
+ * there are more refusals than sends, and it waits for its caller, approved as it is. */
+bool hx_runs_alone(const struct hx_record *record);
 /* A person was asked, to approve it or by the tool, and has not answered for a day. To believe that
  * too early, because a clock jumped between two boots, runs nothing. */
 bool hx_is_unanswered(const struct hx_record *record, const struct hx_now *now);

@@ -121,7 +121,7 @@ static void on_written(struct hx_step *step)
         on_claim_stored(step);
         return;
     case HX_OP_READY:
-        if (op->waiters == 0 && !op->durable.is_approved)
+        if (op->waiters == 0 && !hx_runs_alone(&op->durable))
             return;
         if (op->start_tries > 0)
             run_after_failed_start(step);

@@ -4,6 +4,7 @@
  * long a forwarded cancel may stay unanswered, and when to look at the ledger again. A timeout
  * stops waiting, not listening: a late answer is evidence.
  */
+#include "core/words.h"
 #include "engine/internal.h"
 
 /* While a person is asked on behalf of the server, the tool is not slow: the person is. */
@@ -40,7 +41,7 @@ static void on_cancel_unanswered(struct hx_timer *timer)
 void hx_work_look(struct hx_work *work)
 {
     bool would_run = work->op.phase == HX_PHASE_IDLE && work->op.durable.state == HX_OP_READY &&
-                     (work->op.waiters > 0 || work->op.durable.is_approved);
+                     (work->op.waiters > 0 || hx_runs_alone(&work->op.durable));
     struct hx_link *link = would_run ? hx_work_link(work) : NULL;
     if (link != NULL && !hx_link_want(link)) {
         work->is_look_waiting = true;

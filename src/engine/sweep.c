@@ -62,7 +62,7 @@ static void settle(struct hx_gateway *gateway, const struct hx_store_found *foun
     bool is_left = record->state == HX_OP_RUNNING && found->owner_fact == HX_OWNER_DEAD;
     bool is_stale_question = hx_recover_needs_human(record, &gateway->now) && !record->needs_human;
     /* What was sent and refused waits for its caller: trying alone would use up its attempts. */
-    bool is_approved = record->state == HX_OP_READY && record->is_approved && record->sends == 0;
+    bool is_approved = record->state == HX_OP_READY && hx_runs_alone(record) && record->sends == 0;
     bool is_unanswered = hx_is_unanswered(record, &gateway->now);
     struct hx_work *work = hx_work_find(gateway, &record->id);
     if (!is_left && !is_stale_question && !is_approved && !is_unanswered) {

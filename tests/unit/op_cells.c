@@ -56,7 +56,8 @@ static dimension_set look_set(enum hx_op_state state)
 {
     switch (state) {
     case HX_OP_READY:
-        return call_set(state) | D_BIT(WAITERS) | D_BIT(APPROVED) | D_BIT(TARGET);
+        return call_set(state) | D_BIT(WAITERS) | D_BIT(APPROVED) | D_BIT(TARGET) |
+               D_BIT(FOR_CALLER);
     case HX_OP_INPUT_REQUIRED:
         return D_BIT(HANDS) | D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(ASKED_FOR);
     case HX_OP_UNKNOWN:
@@ -166,8 +167,8 @@ dimension_set cell_dimensions_of(const struct cell *cell)
     switch (cell->event) {
     case HX_EV_STORED:
         return D_BIT(WRITE) | D_BIT(FOLLOW) | D_BIT(VERB) | D_BIT(WAITERS) | D_BIT(APPROVED) |
-               D_BIT(EARLIER) | D_BIT(DUE) | D_BIT(LEFT) | D_BIT(STARTS) | D_BIT(START_AGE) |
-               D_BIT(SUPERSEDED) | D_BIT(GONE) | D_BIT(ATTEMPT);
+               D_BIT(FOR_CALLER) | D_BIT(EARLIER) | D_BIT(DUE) | D_BIT(LEFT) | D_BIT(STARTS) |
+               D_BIT(START_AGE) | D_BIT(SUPERSEDED) | D_BIT(GONE) | D_BIT(ATTEMPT);
     case HX_EV_STALE:
         return D_BIT(WRITE) | D_BIT(FRESH) | D_BIT(FOLLOW) | D_BIT(VERB) | D_BIT(HANDS) |
                D_BIT(OUTCOME) | D_BIT(MARKED) | D_BIT(EARLIER) | D_BIT(ATTEMPT);
@@ -273,6 +274,13 @@ static bool build_attempt(const struct build *build, struct hx_record *record, s
     return attempt != HX_ATTEMPT_NONE || build->value[D_EARLIER] == 0;
 }
 
+/* It was refused with what only its caller can mend, which used up no attempt. */
+static void build_for_caller(const struct build *build, struct hx_record *record)
+{
+    if (build->value[D_FOR_CALLER] && record->state == HX_OP_READY)
+        record->earlier.refused = (uint16_t)(record->sends + 1);
+}
+
 static bool build_record(const struct build *build, struct hx_record *ret_record)
 {
     const unsigned char *value = build->value;
@@ -303,6 +311,7 @@ static bool build_record(const struct build *build, struct hx_record *ret_record
     }
     if (value[D_LEFT] == 1 && state != HX_OP_ABSENT)
         ret_record->sends = ret_record->contract.attempts_max;
+    build_for_caller(build, ret_record);
     bool may_be_approved = state != HX_OP_ABSENT && state != HX_OP_AWAITING_APPROVAL;
     ret_record->is_approved = may_be_approved && value[D_APPROVED];
     ret_record->is_disputed = value[D_DISPUTED];
@@ -367,6 +376,7 @@ static bool build_next(const struct build *build, enum hx_op_state to, struct hx
 /* The verb was an approval that found its time over. */
 static bool build_verb(const struct build *build, struct hx_op *op)
 {
+    build_for_caller(build, &op->next);
     if (build->value[D_VERB] < 2)
         return true;
     op->next.reason = HX_REASON_APPROVAL_EXPIRED;

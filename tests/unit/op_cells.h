@@ -31,6 +31,7 @@
     DIMENSION(EARLIER, "earlier", "none", "open", "asked", "refused")                              \
     DIMENSION(WAITERS, "waiters", "0", "1")                                                        \
     DIMENSION(APPROVED, "approved", "no", "yes")                                                   \
+    DIMENSION(FOR_CALLER, "caller_must_mend", "no", "yes")                                         \
     DIMENSION(NEEDS_APPROVAL, "needs_approval", "no", "yes")                                       \
     DIMENSION(FROM_GAP, "from_gap", "no", "yes")                                                   \
     DIMENSION(RESTORED, "restored_copy", "no", "yes")                                              \

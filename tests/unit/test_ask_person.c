@@ -145,6 +145,34 @@ static void an_approval_that_came_second_is_noted_as_not_applied(void **state)
     talk_kit_fini(&talk);
 }
 
+/* What only its caller can mend waits for him: nothing is tried without him, no attempt is used up,
+ * and the approval holds until the tool has acted. */
+static void an_approved_call_that_its_caller_must_mend_waits_for_him(void **state)
+{
+    struct talk_kit talk;
+    char id[64];
+    (void)state;
+    start(&talk, HX_APPROVAL_ALWAYS);
+    talk_kit_says(&talk, PAY);
+    is_asked(&talk, id);
+    decides(&talk, id, "approve");
+    for (unsigned i = 1; i <= 10; i++) {
+        assert_int_equal(talk.calls, i);
+        talk_kit_answers(&talk, "\"error\":{\"code\":-32042,\"message\":\"log in\"}");
+        talk_kit_hears(&talk, "-32042");
+        talk_kit_waits(&talk, 61 * 1000); /* the sweep looks at it too */
+        talk_kit_waits(&talk, 61 * 1000);
+        assert_int_equal(talk.calls, i);
+        talk_kit_says(&talk, PAY);
+    }
+    talk_kit_answers(&talk, "\"result\":{\"content\":[],\"n\":1}");
+    talk_kit_hears(&talk, "\"n\":1");
+    talk_kit_says(&talk, PAY);
+    talk_kit_hears(&talk, "\"n\":1");
+    assert_int_equal(talk.calls, 11);
+    talk_kit_fini(&talk);
+}
+
 enum { MINUTE_MS = 60 * 1000, DAY_MS = 24 * 60 * MINUTE_MS };
 
 /* Asked or not, whoever waits learns that no decision came, and a late one does not count. */
@@ -301,6 +329,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_approval_is_noted_as_applied),
         cmocka_unit_test(an_approval_that_came_second_is_noted_as_not_applied),
+        cmocka_unit_test(an_approved_call_that_its_caller_must_mend_waits_for_him),
         cmocka_unit_test(an_approval_that_nobody_gives_ends_after_a_day),
         cmocka_unit_test(a_call_that_nobody_asks_about_ends_too),
         cmocka_unit_test(an_operator_who_is_late_is_told_so),

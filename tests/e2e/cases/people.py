@@ -298,6 +298,22 @@ def approved_bytes(t, w):
     t.equal([json.loads(one["args"])["note"] for one in t.effects()], ["to Ann"], "what ran")
 
 
+@people("an_approved_call_that_is_refused_waits_for_its_caller")
+def approved_refused(t, w):
+    """Only the client can open the URL: nothing is tried again without it, and no attempt is used up."""
+    wanted = {"error": '{"code":-32042,"message":"log in","data":{"elicitations":[]}}'}
+    script = {"tools": {"charge": {"runs": [[wanted]] * 6 + [[{"text": "receipt $RECEIPT"}]]}}}
+    client = w.client(script, *ASKS)
+    told = client.result(client.call(args={"n": 1}, key=KEY + "a2"))
+    decide(t, "approve", operation(told)["id"])
+    for tries in range(1, 7):
+        answer = client.answer(client.call(args={"n": 1}, key=KEY + "a2")).json
+        t.equal(answer["error"]["code"], -32042, f"try {tries}: {answer}")
+        t.equal(len(t.effects()), tries, f"calls of the tool after try {tries}")
+    told = client.result(client.call(args={"n": 1}, key=KEY + "a2"))
+    t.true("receipt" in str(told), f"it runs: {told}")
+
+
 def with_sdk(t, sdk):
     bench = Bench(t, sdk, "hapax")
     bench.argv = t.hapax_argv(bench.server, *ASKS)
