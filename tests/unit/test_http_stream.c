@@ -662,6 +662,42 @@ static void while_held_nothing_is_read_and_leaving_is_noticed(void **state)
     one_fini(&one);
 }
 
+static void two_answers(struct hx_http_server_options *options)
+{
+    options->answers_max_bytes = 65 << 20;
+}
+
+/* Far more than sockets hold, so that each waits with us but for what they hold. */
+static void unread_answers_are_bounded(void **state)
+{
+    const size_t size = 32 << 20;
+    char *body = malloc(size + 1);
+    struct web_kit kit;
+    int fds[3];
+
+    (void)state;
+    assert_non_null(body);
+    memset(body, 'x', size);
+    body[size] = '\0';
+    web_kit_init(&kit, two_answers);
+    for (uint64_t i = 0; i < 3; i++) {
+        fds[i] = web_client(&kit);
+        web_send_text(&kit, fds[i], "GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_false(web_kit_has(&kit, HX_WEB_CUT));
+        web_kit_answer(&kit, web_kit_request(&kit, "/a"), 200, body, i + 1);
+        web_kit_turn(&kit);
+    }
+    web_kit_expect_tag(&kit, HX_WEB_CUT, 1);
+    assert_false(web_kit_has(&kit, HX_WEB_CUT));
+    web_reset(fds[0]);
+    for (uint64_t i = 1; i < 3; i++) {
+        web_reset(fds[i]);
+        web_kit_expect_tag(&kit, HX_WEB_CUT, i + 1);
+    }
+    web_kit_fini(&kit);
+    free(body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -688,6 +724,7 @@ int main(void)
         cmocka_unit_test(closing_tells_every_fate),
         cmocka_unit_test(one_client_can_be_cut_off),
         cmocka_unit_test(while_held_nothing_is_read_and_leaving_is_noticed),
+        cmocka_unit_test(unread_answers_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

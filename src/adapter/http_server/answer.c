@@ -169,6 +169,40 @@ void answer_ping(struct conn *conn)
     answer_write(conn);
 }
 
+/* --- all answers together --- */
+
+/* Who has made no progress for the longest time, which is who is cut off first anyway. */
+static struct conn *slowest(const struct server *server, uint64_t *ret_queued, uint32_t *ret_count)
+{
+    struct conn *found = NULL;
+
+    *ret_queued = *ret_count = 0;
+    hx_list_for_each (node, &server->conns) {
+        struct conn *conn = hx_container_of(node, struct conn, node);
+        if (conn->out.queued_bytes == 0)
+            continue;
+        *ret_queued += conn->out.queued_bytes;
+        ++*ret_count;
+        if (found == NULL || conn->deadline.ms < found->deadline.ms)
+            found = conn;
+    }
+    return found;
+}
+
+/* Clients that read nothing must not fill the memory of all. What is cut off has its fate, so its
+ * repeat is answered. A single answer is bounded by what a message may be. */
+static void bound_answers(struct server *server)
+{
+    uint64_t queued;
+    uint32_t count;
+    struct conn *conn = slowest(server, &queued, &count);
+
+    while (queued > server->options.answers_max_bytes && count > 1) {
+        conn_gone(conn, HX_WEB_GONE_SLOW);
+        conn = slowest(server, &queued, &count);
+    }
+}
+
 /* --- the port --- */
 
 static void op_answer(struct hx_web *web, uint64_t exchange, const struct hx_web_answer *answer,
@@ -187,6 +221,8 @@ static void op_answer(struct hx_web *web, uint64_t exchange, const struct hx_web
     if (answer->close || server->is_draining)
         conn->is_keep_alive = false;
     write_whole(conn, answer, body, tag);
+    if (conn->out.queued_bytes > 0)
+        bound_answers(server);
     if (conn->state != CONN_CLOSED)
         conn_drive(conn);
     server_reap(server);
@@ -248,6 +284,8 @@ static void op_stream_event(struct hx_web *web, uint64_t exchange, struct hx_buf
         answer_write(conn);
     }
     hx_buf_fini(&prefix);
+    if (is_streaming && conn->out.queued_bytes > 0)
+        bound_answers(server);
     server_reap(server);
 }
 

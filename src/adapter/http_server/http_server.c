@@ -16,6 +16,7 @@ struct hx_http_server_options hx_http_server_defaults(void)
         .message_max_bytes = 64 << 20,
         .bodies_max_bytes = 256 << 20,
         .queue_max_bytes = 8 << 20,
+        .answers_max_bytes = 256 << 20,
         .head_timeout_ms = 10000,
         .body_timeout_ms = 30000,
         .rate_min_bytes = 16384,

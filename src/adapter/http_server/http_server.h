@@ -33,6 +33,7 @@ struct hx_http_server_options {
     size_t message_max_bytes;     /* a body */
     uint64_t bodies_max_bytes;    /* all bodies being received together */
     uint64_t queue_max_bytes;     /* a stream that lets more pile up is cut off */
+    uint64_t answers_max_bytes;   /* all that waits for readers; beyond it the slowest is cut off */
     int64_t head_timeout_ms;      /* from the first byte of a head, or from the connection */
     int64_t body_timeout_ms;      /* for a body, and more as long as it comes at rate_min */
     uint64_t rate_min_bytes;      /* a second, of bodies and of whole answers */
