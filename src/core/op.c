@@ -149,6 +149,14 @@ static void resend_unknown(struct hx_step *step)
     hx_step_claim(step, HX_REASON_SENT_AGAIN);
 }
 
+/* What somebody has asked to cancel is sent again for a caller, and not by itself. */
+static bool may_resend_now(const struct hx_step *step)
+{
+    const struct hx_op *op = step->op;
+    bool is_wanted = op->waiters > 0 || !op->durable.is_cancel_requested;
+    return is_wanted && hx_may_send_again(&op->durable, &step->event->facts, &step->event->now);
+}
+
 static void call_unknown(struct hx_step *step)
 {
     hx_step_do(step, HX_DO_JOIN);
@@ -240,7 +248,7 @@ static void on_look(struct hx_step *step)
     case HX_OP_UNKNOWN:
         if (op->durable.is_superseded)
             hx_step_do(step, HX_DO_FOLLOW);
-        else if (hx_may_send_again(&op->durable, &step->event->facts, &step->event->now))
+        else if (may_resend_now(step))
             resend_unknown(step);
         else if (op->waiters > 0)
             hx_step_do(step, HX_DO_ASK_PERSON);

@@ -25,6 +25,18 @@ int64_t hx_recover_delay_ms(unsigned tries)
     return delays_ms[tries < last ? tries : last];
 }
 
+bool hx_recover_may_send_alone(const struct hx_record *record, const struct hx_now *now)
+{
+    const struct hx_facts hopeful = {.is_sender_gone = true, .is_same_target = true};
+    struct hx_rungs rungs = hx_recover_rungs(record, &hopeful, now, false);
+    return rungs.is_allowed[HX_RUNG_RESEND] && !record->is_cancel_requested;
+}
+
+unsigned hx_recover_looks_done(const struct hx_record *record)
+{
+    return record->sends > 0 ? record->sends - 1 : 0;
+}
+
 bool hx_recover_add_negative(struct hx_negatives *negatives, bool is_provable, struct hx_mono now)
 {
     bool is_apart =

@@ -45,6 +45,13 @@ bool hx_recover_add_negative(struct hx_negatives *negatives, bool is_provable, s
 /* When the next probe is due, from now, after `tries` of them. */
 int64_t hx_recover_probe_delay_ms(unsigned tries, const struct hx_negatives *negatives);
 
+/* May it come to be sent again though nobody waits for it, whatever becomes of its sender? Not what
+ * somebody has asked to cancel: the same request would tell what came of it, and would run it if
+ * nothing had. */
+bool hx_recover_may_send_alone(const struct hx_record *record, const struct hx_now *now);
+/* So many looks are over for one that takes it up from the ledger: each brought a send. */
+unsigned hx_recover_looks_done(const struct hx_record *record);
+
 /* After this long unknown, a person is needed. */
 bool hx_recover_needs_human(const struct hx_record *record, const struct hx_now *now);
 

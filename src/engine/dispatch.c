@@ -36,6 +36,18 @@ static bool says_what_was_approved(const struct hx_call *call, const struct hx_r
     return !record->is_approved || hx_span_eq(call->arguments, record->arguments);
 }
 
+/* Without the arguments it would be another call. */
+static bool has_arguments(const struct hx_work *work)
+{
+    return !hx_span_is_absent(work->op.durable.arguments) || work->tool->rules.has_stored_arguments;
+}
+
+bool hx_work_can_be_written(const struct hx_work *work)
+{
+    bool is_there = hx_buf_ok(&work->message) && work->message.len > 0;
+    return is_there || !hx_list_is_empty(&work->calls) || has_arguments(work);
+}
+
 /* The request to send: the first caller's own line, or, when nobody here has one, made from the
  * row. */
 static bool prepare_message(struct hx_work *work)
@@ -49,9 +61,7 @@ static bool prepare_message(struct hx_work *work)
         if (!call->is_resumed && says_what_was_approved(call, record))
             return hx_buf_append_span(&work->message, hx_buf_span(&call->request->message)) == 0;
     }
-    /* Without the arguments it would be another call. */
-    bool has_all = !hx_span_is_absent(record->arguments) || work->tool->rules.has_stored_arguments;
-    return has_all && hx_write_call(&work->message, HX_SPAN_LIT("0"), record);
+    return has_arguments(work) && hx_write_call(&work->message, HX_SPAN_LIT("0"), record);
 }
 
 static bool wants_progress(const struct hx_work *work)

@@ -295,9 +295,12 @@ void hx_effect_run(struct hx_work *work, const struct hx_effect *effect,
         hx_work_cancel_upstream(work);
         return;
     case HX_DO_LADDER:
-        if (event->type == HX_EV_CALL && !hx_ladder_is_climbed(work))
+        if (event->type == HX_EV_CALL && !hx_ladder_is_climbed(work)) {
             work->search = HX_SEARCH_NONE; /* a caller wakes it: he may bring a link with him */
+            work->was_called_again = false;
+        }
         hx_ladder_begin(work);
+        hx_schedule_begin(work);
         return;
     case HX_DO_ASK_PERSON:
         hx_work_ask_person(work);

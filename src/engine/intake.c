@@ -270,11 +270,11 @@ static bool refresh(struct hx_work *work, const struct hx_candidate *candidate,
     bool is_newer = read->fence > known->fence ||
                     (read->fence == known->fence && hx_op_state_is_final(read->state) &&
                      !hx_op_state_is_final(known->state));
-    if (work->op.phase != HX_PHASE_IDLE || !is_newer)
+    if (work->op.phase != HX_PHASE_IDLE || (!is_newer && read->fence != known->fence))
         return true;
-    if (!hx_work_keep_record(work, read, &work->op.durable))
+    if (is_newer && !hx_work_keep_record(work, read, &work->op.durable))
         return false;
-    work->facts = *facts;
+    work->facts = *facts; /* of its sender too, which may be gone since */
     return true;
 }
 

@@ -99,7 +99,11 @@ struct hx_gateway {
     struct hx_list verbs;    /* struct hx_verb: decisions under way */
     uint64_t next_ticket;
     int64_t scan_after[2];
-    uint32_t probe_count; /* operations that are looked after by probes */
+    uint32_t probe_count;     /* operations that are looked after by probes */
+    uint32_t scheduled_count; /* works with is_scheduled */
+    int64_t
+        sought_after; /* a handle was sought of the rows up to this one, in this round of sweeps */
+    uint32_t sweeps;  /* of this round */
     uint64_t counters[HX_COUNTER_COUNT];
     struct hx_publisher publisher;
 };

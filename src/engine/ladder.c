@@ -67,6 +67,7 @@ static void go_on_without(struct hx_work *work)
         return;
     if (!is_probing)
         (void)hx_probe_begin(work);
+    hx_schedule_begin(work);
     hx_work_ask_person(work);
 }
 
@@ -163,7 +164,11 @@ void hx_ladder_go_on(struct hx_work *work)
 static struct hx_link *link_to_ask(const struct hx_work *work, const struct hx_server *server)
 {
     struct hx_list *first = hx_list_first(&work->calls);
-    return first ? hx_container_of(first, struct hx_call, node)->session->link : server->house;
+    if (first != NULL)
+        return hx_container_of(first, struct hx_call, node)->session->link;
+    bool is_usable =
+        work->link != NULL && !work->link->is_leaving && work->link != server->listener;
+    return server->house != NULL ? server->house : is_usable ? work->link : NULL;
 }
 
 void hx_ladder_found(struct hx_work *work, struct hx_store_request *done)
@@ -187,6 +192,7 @@ void hx_ladder_found(struct hx_work *work, struct hx_store_request *done)
     }
     hx_work_use_link(work, link);
     work->search = HX_SEARCH_STARTING;
+    hx_schedule_begin(work); /* whatever is asked may not be answered */
     if (hx_link_want(link))
         hx_ladder_go_on(work);
 }

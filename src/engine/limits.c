@@ -70,6 +70,11 @@ static void on_listen(struct hx_timer *timer)
     hx_ladder_listened(hx_container_of(timer, struct hx_work, listen));
 }
 
+static void on_rung(struct hx_timer *timer)
+{
+    hx_schedule_due(hx_container_of(timer, struct hx_work, rung));
+}
+
 static void on_inner_poll(struct hx_timer *timer)
 {
     hx_inner_poll(hx_container_of(timer, struct hx_work, inner_poll));
@@ -98,5 +103,6 @@ void hx_work_set_timers(struct hx_work *work)
     work->inner_poll.fire = on_inner_poll;
     work->probe.fire = on_probe;
     work->listen.fire = on_listen;
+    work->rung.fire = on_rung;
     work->task.poll.fire = on_task;
 }

@@ -105,21 +105,6 @@ static void note(struct hx_work *work, const char *what)
     hx_buf_fini(&text);
 }
 
-/* Somebody's who waits for it, else one of our own. */
-static struct hx_link *link_for(struct hx_work *work)
-{
-    struct hx_list *first = hx_list_first(&work->calls);
-    struct hx_server *server = hx_server_find(work->gateway, work->op.durable.server);
-    if (first != NULL)
-        return hx_container_of(first, struct hx_call, node)->session->link;
-    if (server->house != NULL)
-        return server->house;
-    struct hx_link *link = hx_link_shared(server, HX_SPAN_LIT("hapax: probes"));
-    if (link != NULL)
-        hx_link_linger(link); /* a process of its own does not outlive the probes for long */
-    return link;
-}
-
 static void send_probe(struct hx_work *work, struct hx_link *link)
 {
     struct hx_route *route = hx_route_new(link, HX_ROUTE_PROBE);
@@ -157,7 +142,7 @@ void hx_probe_due(struct hx_work *work)
         plan(work);
         return;
     }
-    struct hx_link *link = link_for(work);
+    struct hx_link *link = hx_schedule_link(work);
     bool is_greeted = link != NULL && link->hello.initialize.len > 0;
     if (link != NULL && hx_link_want(link) && is_greeted) {
         leave_earlier(work);

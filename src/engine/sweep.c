@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What nobody asks for: operations whose owner died are settled by the rules, and those that have
- * been unknown for too long are put before a person; what a person was asked and did not answer for
- * a day ends. Runs at start and every minute; it runs no tool but what a person has approved.
+ * What nobody asks for: operations whose owner died are settled by the rules; those that are
+ * unknown are put on the ladder's schedule (schedule.c), and before a person when they have been it
+ * for too long; what a person was asked and did not answer for a day ends. Runs at start and every
+ * minute; it runs no tool but what a person has approved, and what the schedule may send again.
  */
 #include "core/words.h"
 #include "engine/internal.h"
 
-enum { SWEEP_MS = 60 * 1000, ROWS_MAX = 256 };
+/* A round is as long as the longest step of the ladder's schedule. */
+enum { SWEEP_MS = 60 * 1000, ROWS_MAX = 256, SWEEPS_OF_ROUND = 10 };
 
 static void scan(struct hx_gateway *gateway, int64_t after)
 {
@@ -22,6 +24,8 @@ static void scan(struct hx_gateway *gateway, int64_t after)
 static void on_sweep(struct hx_timer *timer)
 {
     struct hx_gateway *gateway = hx_container_of(timer, struct hx_gateway, sweep);
+    if (gateway->sweeps++ % SWEEPS_OF_ROUND == 0)
+        gateway->sought_after = 0;
     if (!gateway->is_draining)
         scan(gateway, 0);
     hx_timer_arm(&gateway->timers, &gateway->sweep, hx_mono_after(gateway->now.mono, SWEEP_MS));
@@ -33,24 +37,40 @@ void hx_sweep_begin(struct hx_gateway *gateway)
     hx_timer_arm(&gateway->timers, &gateway->sweep, gateway->now.mono);
 }
 
-/* An operation that nobody here asks for, and that a probe can settle. */
+/* Of every row once in a round, since only the ledger knows whether there is one. */
+static bool is_handle_sought(struct hx_gateway *gateway, const struct hx_store_found *found)
+{
+    if (found->rowid <= gateway->sought_after)
+        return false;
+    gateway->sought_after = found->rowid;
+    return true;
+}
+
+/* An operation whose outcome is unknown, and that nobody here asks for. */
 static void look_after(struct hx_gateway *gateway, const struct hx_store_found *found,
                        struct hx_work *work)
 {
     const struct hx_record *record = &found->record;
-    if (record->state != HX_OP_UNKNOWN || !record->contract.has_probe)
+    if (record->state != HX_OP_UNKNOWN || record->is_superseded ||
+        hx_server_named(gateway, record->server) == NULL)
         return;
     if (work != NULL) {
         /* Kept for a late answer, while there were too many to look after. */
-        if (work->op.phase == HX_PHASE_IDLE && work->search == HX_SEARCH_OVER)
+        if (work->op.phase == HX_PHASE_IDLE && work->search == HX_SEARCH_OVER) {
             (void)hx_probe_begin(work);
+            hx_schedule_begin(work);
+        }
         return;
     }
+    if (!record->contract.has_probe && !hx_recover_may_send_alone(record, &gateway->now) &&
+        !is_handle_sought(gateway, found))
+        return;
     work = hx_work_load(gateway, record, NULL);
     if (work == NULL)
         return; /* no memory; the next sweep finds it again */
     work->facts = hx_facts_of(found->owner_fact, found->is_sender_gone, found->is_epoch_current);
     hx_ladder_begin(work);
+    hx_schedule_begin(work);
     hx_work_look_again_later(work);
 }
 

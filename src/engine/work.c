@@ -174,6 +174,7 @@ void hx_work_retire(struct hx_work *work)
     hx_check(work, HX_WORK_MAGIC);
     hx_assert(hx_list_is_empty(&work->calls));
     hx_probe_end(work);
+    hx_schedule_end(work);
     disarm_all(work);
     free_deferred(work);
     if (work->route != NULL)
@@ -221,23 +222,6 @@ void hx_work_look_again_later(struct hx_work *work)
 {
     if (hx_list_is_empty(&work->ready_node))
         hx_list_append(&work->gateway->ready, &work->ready_node);
-}
-
-struct hx_facts hx_facts_of(enum hx_owner_fact owner, bool is_sender_gone, bool is_epoch_current)
-{
-    static const enum hx_hands hands[] = {
-        [HX_OWNER_NOBODY] = HX_HANDS_NOBODY,
-        [HX_OWNER_MINE] = HX_HANDS_MINE,
-        [HX_OWNER_ALIVE] = HX_HANDS_ALIVE,
-        [HX_OWNER_DEAD] = HX_HANDS_DEAD,
-        [HX_OWNER_ELSEWHERE] = HX_HANDS_ELSEWHERE,
-        [HX_OWNER_ELSEWHERE_LAPSED] = HX_HANDS_ELSEWHERE_LAPSED,
-    };
-    return (struct hx_facts){
-        .hands = hands[owner],
-        .is_sender_gone = is_sender_gone,
-        .is_epoch_current = is_epoch_current || owner == HX_OWNER_MINE,
-    };
 }
 
 /* A name is given anew to another server easily: by an entry that is edited, or a reload. */
@@ -332,8 +316,10 @@ void hx_work_step(struct hx_work *work, const struct hx_event *event, struct hx_
         work->is_send_waiting = false;
     if (work->op.phase != HX_PHASE_IDLE)
         work->is_down_known = false;
-    if (work->op.durable.state != HX_OP_UNKNOWN)
+    if (work->op.durable.state != HX_OP_UNKNOWN) {
         hx_probe_end(work);
+        hx_schedule_end(work);
+    }
     if (!hx_work_has_attempt(work))
         work->is_lost_waiting = false; /* what comes next is another attempt's matter */
     tell_change(work, before);
@@ -345,7 +331,8 @@ void hx_work_event(struct hx_work *work, enum hx_event_type type)
     struct hx_event event = hx_work_make_event(work, type);
     const struct hx_link *link = link_to_send(work);
     /* A look begins no attempt for which there is no way: where nobody waits there may be none. */
-    if (type == HX_EV_LOOK && (link == NULL || hx_link_is_closing(link)))
+    bool has_way = link != NULL && !hx_link_is_closing(link) && hx_work_can_be_written(work);
+    if (type == HX_EV_LOOK && !has_way)
         event.facts.is_same_target = false;
     if (type == HX_EV_NOT_SENT || type == HX_EV_FIRST_BYTE)
         work->is_send_waiting = false;
@@ -493,7 +480,11 @@ void hx_work_take_ready(struct hx_gateway *gateway)
         for (int i = 0; i < STEPS_MAX && take_deferred(work); i++)
             ;
         hx_list_unlink(&work->ready_node);
-        if (has_nothing_left(work))
+        if (!has_nothing_left(work))
+            continue;
+        if (work->is_scheduled)
+            hx_work_use_link(work, NULL); /* whoever comes before the next look brings his own */
+        else
             hx_work_retire(work);
     }
 }

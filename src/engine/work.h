@@ -96,11 +96,16 @@ struct hx_work {
                                      meanwhile on `route` */
     unsigned probe_tries;
     struct hx_negatives negatives;
-    uint32_t probed;    /* number of the attempt that these two are of */
-    bool was_provable;  /* when the probe in hand was sent */
-    struct hx_ask *ask; /* a person is being asked */
-    bool was_asked;     /* a person has been asked in this state and left it open */
-    char *decider;      /* owned: who gave the decision that has no answer yet; NULL = nobody */
+    bool is_scheduled;    /* `rung` is armed: the ladder is looked at without a caller */
+    bool is_rung_due;     /* this look has yet to ask the core whether it may be sent again */
+    struct hx_timer rung; /* the next look */
+    unsigned rung_tries;
+    unsigned rung_waits; /* for the server, at this look */
+    uint32_t probed;     /* number of the attempt that these two are of */
+    bool was_provable;   /* when the probe in hand was sent */
+    struct hx_ask *ask;  /* a person is being asked */
+    bool was_asked;      /* a person has been asked in this state and left it open */
+    char *decider;       /* owned: who gave the decision that has no answer yet; NULL = nobody */
     enum hx_event_type decision;
     char ledger_error[256]; /* why the last write failed; empty = it did not */
     bool is_told;           /* is_told_pending was written */
@@ -170,6 +175,14 @@ void hx_probe_due(struct hx_work *work);
 void hx_probe_answered(struct hx_route *route, const struct hx_rpc_msg *msg);
 /* Its answer will not come. */
 void hx_probe_failed(struct hx_work *work);
+
+/* schedule.c: the ladder without a caller. Begins it, or ends it where there is nothing to look for
+ * any more. */
+void hx_schedule_begin(struct hx_work *work);
+void hx_schedule_end(struct hx_work *work);
+void hx_schedule_due(struct hx_work *work);
+/* Over which it is looked: somebody's who waits, else one of our own; NULL when none can be had. */
+struct hx_link *hx_schedule_link(struct hx_work *work);
 
 /* probe_rule.c: what is asked, and what the answer means. False: a place of the rule has no value
  * in this operation, so nothing can be asked. */
@@ -246,6 +259,8 @@ void hx_work_heard(struct hx_work *work);
 void hx_work_send_now(struct hx_work *work);
 /* Writes the request of the attempt under an id of its own; false when it cannot be written. */
 bool hx_work_put_on_wire(struct hx_work *work, struct hx_link *link);
+/* Is there a request to write: of somebody who waits, or in the row? */
+bool hx_work_can_be_written(const struct hx_work *work);
 /* A tools/call made from what the row holds; false when memory ran out. */
 bool hx_write_call(struct hx_buf *out, struct hx_span id, const struct hx_record *record);
 

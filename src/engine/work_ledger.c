@@ -39,6 +39,23 @@ bool hx_is_row_sound(struct hx_gateway *gateway, const struct hx_record *record)
     return false;
 }
 
+struct hx_facts hx_facts_of(enum hx_owner_fact owner, bool is_sender_gone, bool is_epoch_current)
+{
+    static const enum hx_hands hands[] = {
+        [HX_OWNER_NOBODY] = HX_HANDS_NOBODY,
+        [HX_OWNER_MINE] = HX_HANDS_MINE,
+        [HX_OWNER_ALIVE] = HX_HANDS_ALIVE,
+        [HX_OWNER_DEAD] = HX_HANDS_DEAD,
+        [HX_OWNER_ELSEWHERE] = HX_HANDS_ELSEWHERE,
+        [HX_OWNER_ELSEWHERE_LAPSED] = HX_HANDS_ELSEWHERE_LAPSED,
+    };
+    return (struct hx_facts){
+        .hands = hands[owner],
+        .is_sender_gone = is_sender_gone,
+        .is_epoch_current = is_epoch_current || owner == HX_OWNER_MINE,
+    };
+}
+
 static bool is_question_open(const struct hx_work *work)
 {
     return work->op.durable.state == HX_OP_UNKNOWN && work->op.waiters > 0 &&
@@ -82,6 +99,7 @@ void hx_work_found(struct hx_work *work, struct hx_store_request *done)
         hx_timer_arm(&gateway->timers, &work->poll, hx_mono_after(gateway->now.mono, POLL_MS));
         return;
     }
+    work->op.durable.is_cancel_requested |= found->record.is_cancel_requested; /* raises no fence */
     work->facts = hx_facts_of(found->owner_fact, found->is_sender_gone, found->is_epoch_current);
     tell_who_waited_enough(work);
     bool is_down_known = work->is_down_known;

@@ -158,6 +158,7 @@ static void check_link(const struct hx_gateway *gateway, struct hx_link *link)
 
 void sim_look_check(struct hx_gateway *gateway)
 {
+    uint32_t scheduled = 0;
     hx_list_for_each (node, &gateway->works) {
         struct hx_work *work = hx_container_of(node, struct hx_work, node);
         hx_op_check(&work->op);
@@ -173,10 +174,14 @@ void sim_look_check(struct hx_gateway *gateway)
         hx_assert(work->route == NULL || work->route->work == work);
         hx_assert(work->probe_route == NULL || work->probe_route->work == work);
         hx_assert(work->probe_route == NULL || work->search == HX_SEARCH_PROBING);
+        hx_assert(!work->is_scheduled || work->op.durable.state == HX_OP_UNKNOWN);
+        hx_assert(!work->is_scheduled || hx_timer_is_armed(&work->rung));
+        scheduled += work->is_scheduled;
         hx_assert(work->link == NULL || is_in(&gateway->links, &work->link->node));
         hx_assert(work->link == NULL || is_in(&work->link->works, &work->link_node));
         hx_assert(work->link != NULL || hx_list_is_empty(&work->link_node));
     }
+    hx_assert(scheduled == gateway->scheduled_count);
     hx_list_for_each (node, &gateway->links)
         check_link(gateway, hx_container_of(node, struct hx_link, node));
     hx_list_for_each (node, &gateway->sessions)
@@ -210,7 +215,9 @@ const char *sim_look_idle(struct hx_gateway *gateway)
         bool is_listening = work->route != NULL && work->writes_open == 0 &&
                             (work->op.phase == HX_PHASE_IDLE || hx_work_has_attempt(work));
         bool is_probing = work->search == HX_SEARCH_PROBING;
-        if (!is_listening && !is_probing && work->ask == NULL)
+        /* Between two looks of the ladder's schedule. */
+        bool is_resting = work->is_scheduled && work->op.phase == HX_PHASE_IDLE;
+        if (!is_listening && !is_probing && !is_resting && work->ask == NULL)
             return "an operation is in hand";
     }
     hx_list_for_each (node, &gateway->deliveries) {

@@ -54,6 +54,55 @@ static void rungs_are_those_the_contract_allows(void **state)
     assert_false(rungs.is_allowed[HX_RUNG_EVIDENCE]);
 }
 
+/* Whatever becomes of the sender and the target: that is asked when it is looked at. */
+static void some_may_be_sent_again_alone(void **state)
+{
+    (void)state;
+    const struct hx_now now = kit_now(1, 2000), late = kit_now(1, (int64_t)400 * 24 * 3600 * 1000);
+    struct hx_record record = unknown_record(kit_contract(HX_CLASS_KEYED));
+    assert_true(hx_recover_may_send_alone(&record, &now));
+    assert_false(hx_recover_may_send_alone(&record, &late));
+    assert_int_equal(hx_recover_looks_done(&record), 0);
+    record.sends = 3;
+    assert_int_equal(hx_recover_looks_done(&record), 2);
+    record.sends = 0;
+    assert_int_equal(hx_recover_looks_done(&record), 0);
+    record.is_cancel_requested = true;
+    assert_false(hx_recover_may_send_alone(&record, &now));
+    record = unknown_record(kit_contract(HX_CLASS_IDEMPOTENT));
+    assert_true(hx_recover_may_send_alone(&record, &now));
+    record.sends = record.contract.attempts_max;
+    assert_false(hx_recover_may_send_alone(&record, &now));
+    record = unknown_record(kit_contract(HX_CLASS_OPAQUE));
+    assert_false(hx_recover_may_send_alone(&record, &now));
+}
+
+static bool is_sent_by_a_look(bool is_cancelled, unsigned waiters)
+{
+    struct hx_record record = unknown_record(kit_contract(HX_CLASS_IDEMPOTENT));
+    struct hx_event look = {.type = HX_EV_LOOK,
+                            .now = kit_now(1, 9000),
+                            .facts = {.is_sender_gone = true, .is_same_target = true},
+                            .mint = {kit_id(1), kit_id(4), kit_id(5), "child 1"}};
+    struct hx_op op;
+    struct hx_effects effects;
+    record.is_cancel_requested = is_cancelled;
+    hx_op_init_loaded(&op, &record);
+    op.waiters = waiters;
+    hx_op_step(&op, &look, &effects);
+    return op.phase == HX_PHASE_WRITING && op.next.state == HX_OP_RUNNING;
+}
+
+/* By itself no more; who waits wants it still. */
+static void what_is_to_be_cancelled_is_sent_again_for_a_caller(void **state)
+{
+    (void)state;
+    assert_true(is_sent_by_a_look(false, 0));
+    assert_true(is_sent_by_a_look(false, 1));
+    assert_false(is_sent_by_a_look(true, 0));
+    assert_true(is_sent_by_a_look(true, 1));
+}
+
 static void looks_become_rarer(void **state)
 {
     (void)state;
@@ -114,6 +163,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rungs_are_those_the_contract_allows),
+        cmocka_unit_test(some_may_be_sent_again_alone),
+        cmocka_unit_test(what_is_to_be_cancelled_is_sent_again_for_a_caller),
         cmocka_unit_test(looks_become_rarer),
         cmocka_unit_test(person_is_needed_after_a_quarter_of_an_hour),
         cmocka_unit_test(negatives_count_when_absence_can_be_proved_and_ten_seconds_apart),
