@@ -165,7 +165,7 @@ def guards_of(decision):
                  "keyed,horizon_over" if decision["horizon_over"] else "keyed"][decision["class"]],
         "sender_gone": yes[bool(is_gone)], "in_flight": "over" if decision["bound_over"] else "waiting",
         "decided_on": "older attempt" if decision["past"] else "present attempt",
-        "forced": yes[is_late and event == "resolve_absent"], "retries_after_proof": yes[decision["retries"]],
+        "forced": yes[is_late and event == "resolve_absent"], "receivers_word": "no", "retries_after_proof": yes[decision["retries"]],
         "by": "caller", "round": "continues" if is_late else "none", "is_error": "no",
         "payload": "kept", "reconstructed": "no", "outcome": "same",
         "spooled": yes[decision["spooled"]], "commit": "failed" if decision["retry_due"] else "in_flight",

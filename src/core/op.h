@@ -86,6 +86,7 @@ struct hx_event {
     bool is_from_gap; /* CALL, RETRY, CANCEL: a restored ledger cannot know what was sent before */
     bool needs_approval;       /* CALL: the contract's condition holds for these arguments */
     bool is_forced;            /* RESOLVE_ABSENT: a person overrides the waiting time */
+    bool is_receivers_word;    /* ABSENCE_PROVED: who got it says so of the row it made */
     bool is_by_operator;       /* CANCEL: not the caller but a person */
     enum hx_round round;       /* CALL */
     enum hx_reason reason;     /* LOST, DENY, EVIDENCE: why */

@@ -60,12 +60,24 @@ static bool is_about_present(const struct hx_step *step)
            step->event->seen_attempt == step->op->durable.attempt.number;
 }
 
+/* What a gateway of our kind made of the one request that was ever sent has ended there, so nothing
+ * that is under way can change it. Of several it may have got only the last; and a restored copy
+ * does not know how many there were. */
+static bool is_receivers_proof(const struct hx_step *step)
+{
+    const struct hx_record *record = &step->op->durable;
+    return step->event->is_receivers_word && record->attempt.state == HX_ATTEMPT_OPEN &&
+           hx_nothing_sent_before(record) && record->reason != HX_REASON_RESTORED_COPY;
+}
+
 static void on_absence_proved(struct hx_step *step)
 {
     struct hx_op *op = step->op;
+    const struct hx_event *event = step->event;
+    bool is_proved = is_receivers_proof(step) ||
+                     hx_absence_is_provable(&op->durable, &event->facts, &event->now);
     if (!is_about_present(step) || op->durable.state != HX_OP_UNKNOWN ||
-        op->durable.is_superseded ||
-        !hx_absence_is_provable(&op->durable, &step->event->facts, &step->event->now)) {
+        op->durable.is_superseded || !is_proved) {
         not_applied(step);
         return;
     }

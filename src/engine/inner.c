@@ -215,6 +215,25 @@ static bool waits_for_a_call(struct hx_span execution)
     return hx_op_state_parse(execution, &state) && (state == HX_OP_READY || state == HX_OP_UNKNOWN);
 }
 
+/* Of what was ever sent it got the only request, and made this row of it. `cancelled` may be the
+ * tombstone of a cancel that came without its call. */
+static void has_failed(struct hx_work *work)
+{
+    struct hx_event event = hx_work_make_event(work, HX_EV_ABSENCE_PROVED);
+    event.seen_attempt = work->op.durable.attempt.number;
+    event.is_receivers_word = true;
+    work->search = HX_SEARCH_OVER;
+    hx_work_step(work, &event, NULL);
+    if (work->op.phase == HX_PHASE_IDLE)
+        hx_ladder_over(work); /* it proved nothing */
+}
+
+static bool is_state(struct hx_span execution, enum hx_op_state wanted)
+{
+    enum hx_op_state state;
+    return hx_op_state_parse(execution, &state) && state == wanted;
+}
+
 static bool says_not_found(struct hx_gateway *gateway, const struct hx_rpc_msg *msg)
 {
     struct hx_json_tape *tape = &gateway->scratch;
@@ -235,15 +254,22 @@ static void take_row(struct hx_work *work, const struct hx_rpc_msg *msg, struct 
         is_result ? hx_json_member(tape, 0, HX_SPAN_LIT("operation")) : HX_JSON_NONE;
     uint32_t result = hx_json_member(tape, operation, HX_SPAN_LIT("result"));
     uint32_t error = hx_json_member(tape, operation, HX_SPAN_LIT("error"));
-    uint32_t execution =
-        hx_json_member_of(tape, operation, HX_SPAN_LIT("execution"), HX_JSON_STRING);
+    uint32_t named = hx_json_member_of(tape, operation, HX_SPAN_LIT("execution"), HX_JSON_STRING);
+    struct hx_span execution =
+        named != HX_JSON_NONE ? hx_json_content(tape, named) : HX_SPAN_LIT("");
+    bool is_gone = hx_json_is_text(tape, hx_json_member(tape, operation, HX_SPAN_LIT("payload")),
+                                   HX_SPAN_LIT("gone"));
     if (result != HX_JSON_NONE || error != HX_JSON_NONE) {
         bool is_error = result == HX_JSON_NONE;
         struct hx_span bytes = hx_json_raw(tape, is_error ? error : result);
         hx_outcome_evidence(work, bytes, is_error, line);
-    } else if (execution != HX_JSON_NONE && waits_for_a_call(hx_json_content(tape, execution))) {
+    } else if (is_gone && is_state(execution, HX_OP_SUCCEEDED)) {
+        hx_outcome_gone(work);
+    } else if (is_state(execution, HX_OP_FAILED)) {
+        has_failed(work);
+    } else if (waits_for_a_call(execution)) {
         has_no_outcome(work);
-    } else if (execution != HX_JSON_NONE && goes_on(hx_json_content(tape, execution))) {
+    } else if (goes_on(execution)) {
         hx_timer_arm(&gateway->timers, &work->inner_poll,
                      hx_mono_after(gateway->now.mono, HX_REFUSED_WAIT_MS));
     } else {

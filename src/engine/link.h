@@ -291,6 +291,8 @@ void hx_outcome_answer(struct hx_work *work, const struct hx_rpc_msg *msg, struc
 /* Its answer by another way than that of its attempt. Takes the content of `line`. */
 void hx_outcome_evidence(struct hx_work *work, struct hx_span bytes, bool is_error,
                          struct hx_buf *line);
+/* It happened, and its result is not kept any more where that is known. */
+void hx_outcome_gone(struct hx_work *work);
 /* An outcome that was found out, not answered. Takes the content of `result`. */
 void hx_outcome_reconstructed(struct hx_work *work, struct hx_buf *result);
 /* The outcome of a call that somebody confirms, and whose own result is lost. */

@@ -136,6 +136,8 @@ static void write_one(struct hx_gateway *gateway, struct hx_buf *out,
             hx_json_put_raw(&writer, bytes);
         else
             hx_json_put_string(&writer, bytes);
+    } else if (record->state == HX_OP_SUCCEEDED && outcome->place == HX_OUTCOME_GONE) {
+        hx_json_add_cstr(&writer, "payload", "gone");
     }
     hx_json_close_object(&writer);
     hx_json_close_object(&writer);

@@ -97,6 +97,19 @@ void hx_outcome_evidence(struct hx_work *work, struct hx_span bytes, bool is_err
     hx_work_step(work, &event, NULL);
 }
 
+void hx_outcome_gone(struct hx_work *work)
+{
+    struct hx_event event = hx_work_make_event(work, HX_EV_EVIDENCE);
+    event.outcome =
+        make_outcome(work->gateway, HX_OUTCOME_RESULT, HX_SPAN_LIT(""), false, HX_STORE_INLINE_MAX);
+    event.outcome.place = HX_OUTCOME_GONE;
+    event.outcome.bytes = HX_SPAN_NONE;
+    event.outcome.is_reconstructed = true; /* should it come after all, it contradicts nothing */
+    hx_probe_end(work);
+    work->search = HX_SEARCH_OVER;
+    hx_work_step(work, &event, NULL);
+}
+
 /* Also of a stream that was taken up: then the search has brought something, and is over. */
 static void take_reply(struct hx_work *work, const struct hx_event *event)
 {

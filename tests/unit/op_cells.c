@@ -91,7 +91,7 @@ static dimension_set verb_set(enum hx_op_state state, enum hx_event_type event)
     case HX_EV_ABSENCE_PROVED:
         return D_BIT(SUPERSEDED) | D_BIT(MARKED) | D_BIT(SENDER_GONE) | D_BIT(DELTA) |
                D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(RETRIES) | D_BIT(LEFT) | D_BIT(SEEN) |
-               D_BIT(RESTORED);
+               D_BIT(RESTORED) | D_BIT(RECEIVERS_WORD);
     case HX_EV_RESOLVE_ABSENT:
         return D_BIT(SUPERSEDED) | D_BIT(MARKED) | D_BIT(SENDER_GONE) | D_BIT(DELTA) |
                D_BIT(ATTEMPT) | D_BIT(EARLIER) | D_BIT(FORCED) | D_BIT(SEEN);
@@ -463,6 +463,7 @@ bool cell_build(const struct cell *cell, const unsigned char assignment[D_COUNT]
         .is_from_gap = value[D_FROM_GAP],
         .needs_approval = value[D_NEEDS_APPROVAL],
         .is_forced = value[D_FORCED],
+        .is_receivers_word = value[D_RECEIVERS_WORD],
         .is_by_operator = value[D_OPERATOR],
         .round = (enum hx_round)value[D_ROUND],
         .reason = cell->event == HX_EV_DENY ? HX_REASON_DENIED : HX_REASON_TRANSPORT_LOST,

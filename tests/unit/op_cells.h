@@ -47,6 +47,7 @@
     DIMENSION(DELTA, "in_flight", "undeclared", "waiting", "over")                                 \
     DIMENSION(SEEN, "decided_on", "any attempt", "present attempt", "older attempt")               \
     DIMENSION(FORCED, "forced", "no", "yes")                                                       \
+    DIMENSION(RECEIVERS_WORD, "receivers_word", "no", "yes")                                       \
     DIMENSION(RETRIES, "retries_after_proof", "no", "yes")                                         \
     DIMENSION(OPERATOR, "by", "caller", "operator")                                                \
     DIMENSION(ROUND, "round", "none", "repeated", "continues", "differs")                          \

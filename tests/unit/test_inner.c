@@ -125,6 +125,39 @@ static void it_is_asked_by_name_also_when_it_has_streams(void **state)
     talk_kit_fini(&talk);
 }
 
+/* Of the one request that was ever sent it knows how that ended. A cancel leaves a row there too,
+ * and may have come without its call. */
+static void what_has_ended_there_is_known(void **state)
+{
+    static const struct {
+        const char *row;
+        const char *told;
+    } rows[] = {
+        {"\"execution\":\"failed\"", "It is proven that nothing happened"},
+        {"\"execution\":\"cancelled\"", "OUTCOME_UNKNOWN"},
+        {"\"execution\":\"expired\"", "OUTCOME_UNKNOWN"},
+        {"\"execution\":\"succeeded\",\"payload\":\"gone\"", "RESULT_UNAVAILABLE"},
+        {"\"execution\":\"succeeded\"", "OUTCOME_UNKNOWN"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct talk_kit talk;
+        struct talk_kit_options options = options_of(INNER);
+        char answer[256];
+        snprintf(answer, sizeof answer, "\"result\":{\"operation\":{%s}}", rows[i].row);
+        start(&talk, &options);
+        talk_kit_says(&talk, PAY("3"));
+        talk_kit_end(&talk);
+        talk_kit_begin(&talk);
+        talk_kit_says(&talk, PAY("4"));
+        talk_kit_asks(&talk, "hapax/operations/get");
+        talk_kit_answers(&talk, answer);
+        talk_kit_hears(&talk, rows[i].told);
+        assert_int_equal(talk.calls, 1);
+        talk_kit_fini(&talk);
+    }
+}
+
 static struct hx_store_request *held;
 
 static void submit_holding(struct hx_store *store, struct hx_store_request *request)
@@ -398,6 +431,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_late_word_is_no_outcome),
+        cmocka_unit_test(what_has_ended_there_is_known),
         cmocka_unit_test(a_late_outcome_is_one),
         cmocka_unit_test(the_tools_own_error_is_not_the_word_of_a_gateway),
         cmocka_unit_test(an_inner_gateway_without_a_server_is_told_as_such),
