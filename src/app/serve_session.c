@@ -81,6 +81,8 @@ static struct hx_session *begin_leg(struct serve *serve, struct served *served,
         .principal = event->caller.principal,
         .key = event->session,
         .endpoint = endpoint_name(serve, event->endpoint),
+        .names_prefix =
+            event->endpoint == SERVE_MERGED ? hx_span_cstr(served->upstream->prefix) : HX_SPAN_NONE,
         .share = share_of(served, &event->caller, share, sizeof(share)),
         .initialize = kept != NULL ? kept->initialize : HX_SPAN_NONE,
         .revision = kept != NULL ? kept->revision : HX_SPAN_NONE,

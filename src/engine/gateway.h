@@ -68,6 +68,8 @@ struct hx_session_options {
     /* Under which the ledger keeps the session, so that a restart does not lose it; zero: not. */
     struct hx_digest key;
     struct hx_span endpoint; /* kept beside it, for whoever looks it up */
+    /* What its client sees before the names of our tools; absent: nothing. */
+    struct hx_span names_prefix;
     /* Sessions of one server that share this text share one connection to it, whose handshake is
      * ours; absent: it has a connection of its own, and the client's handshake passes through. */
     struct hx_span share;

@@ -9,8 +9,9 @@
 
 #include <stdio.h>
 
-static const char not_found[] = "There is no such operation here. Name one of yours by its \"id\", "
-                                "or by \"key\" and \"tool\".";
+static const char not_found[] =
+    "This server has no such operation. Name one of yours by its \"id\", "
+    "or by \"key\" and \"tool\".";
 
 bool hx_operations_is_method(enum hx_mcp_method method)
 {
@@ -219,12 +220,23 @@ static bool is_refused(struct hx_request *request, const struct naming *naming)
     return true;
 }
 
+/* Of our own tool's arguments nobody between has taken it off: to him it was an argument. */
+static void take_prefix_off(const struct hx_session *session, struct hx_span *tool)
+{
+    struct hx_span prefix = session->options.names_prefix;
+    if (!hx_span_is_absent(prefix) && !hx_span_is_absent(*tool) &&
+        hx_span_starts_with(*tool, prefix))
+        *tool = hx_span(tool->ptr + prefix.len, tool->len - prefix.len);
+}
+
 static void find_one(struct hx_request *request, struct hx_span params, enum hx_asked asked)
 {
     struct hx_session *session = request->session;
     struct naming naming = read_naming(session->gateway, params);
     if (is_refused(request, &naming))
         return;
+    if (request->is_own_tool)
+        take_prefix_off(session, &naming.tool);
     struct hx_store_request *find = hx_store_make(session->gateway, HX_STORE_FIND);
     find->find_id = naming.has_id;
     find->find_identity = !naming.has_id;

@@ -1215,6 +1215,21 @@ def merged_cancel(t):
     t.equal(error["data"]["code"], "NOT_FOUND", f"an id that nobody has: {error}")
 
 
+@serve("merged_endpoint_tells_of_a_tool_as_it_lists_it")
+def merged_own_tool(t):
+    """hapax_operation takes the name that its client sees, and where it stands alone the server's."""
+    script = {"tools": {"charge": {"listing": {"description": "d"}, "runs": [[{"text": "receipt $RECEIPT"}]]}}}
+    asked = "    offer_operation: on\n"
+    servers = [upstream(t, name, script, asked) for name in ("bank", "mail")]
+    client = Serve(t, [], config=write_config(t, servers)).client()
+    done = operation(client.call("mail_charge", {"n": 1}, key=KEY + "75").result())
+    for tool in ("mail_charge", "charge"):
+        told = client.call("mail_hapax_operation", {"key": KEY + "75", "tool": tool}).result()
+        t.true(done["id"] in str(told), f"{tool}: {told}")
+    told = client.call("bank_hapax_operation", {"key": KEY + "75", "tool": "mail_charge"}).result()
+    t.true("no such operation" in str(told), f"at another server: {told}")
+
+
 @serve("merged_endpoint_goes_on_after_a_restart")
 def merged_restart(t):
     running = merged(t)
