@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "engine/internal.h"
 #include "talk_kit.h"
 
 #define PAY(id)                                                                                    \
@@ -208,6 +209,19 @@ static void nobody_waits_for_a_silent_stream_for_ever(void **state)
     talk_kit_fini(&talk);
 }
 
+/* Nothing is kept in memory for what else it may say. */
+static void what_the_stream_brings_ends_the_search(void **state)
+{
+    struct talk_kit talk;
+    (void)state;
+    is_taken_up(&talk, false);
+    stream_answers(&talk);
+    talk_kit_hears(&talk, "\"n\":1");
+    talk_kit_waits(&talk, 1000);
+    assert_true(hx_list_is_empty(&talk.engine.gateway->works));
+    talk_kit_fini(&talk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +231,7 @@ int main(void)
         cmocka_unit_test(a_silent_stream_does_not_keep_the_probe_away),
         cmocka_unit_test(a_stream_may_speak_beside_the_probe),
         cmocka_unit_test(nobody_waits_for_a_silent_stream_for_ever),
+        cmocka_unit_test(what_the_stream_brings_ends_the_search),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
