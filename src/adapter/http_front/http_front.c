@@ -104,6 +104,8 @@ struct hx_http_front *hx_http_front_free(struct hx_http_front *opaque)
     front = &opaque->front;
     while (!hx_list_is_empty(&front->all))
         session_free(hx_container_of(hx_list_first(&front->all), struct session, node));
+    for (struct hx_list *node; (node = hx_list_first(&front->told)) != NULL;)
+        sending_free(hx_container_of(node, struct sending, told));
     tickets_free(front);
     hx_loop_timer_free(front->timer);
     hx_map_fini(&front->sessions);
