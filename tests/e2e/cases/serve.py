@@ -968,6 +968,37 @@ def lost_answer(t):
     t.note = "\n  " + "\n  ".join(table)
 
 
+@serve("lost_answer_is_found_without_a_caller")
+def lost_answer_without_caller(t):
+    """Hapax is killed in a call whose caller does not come back. The next Hapax sends what its tool's
+    contract allows again under the same key, by itself; of an opaque tool it sends nothing."""
+    keyed = {"runs": [[{"wait": "never"}], [{"text": "$RECEIPT"}]]}
+    script = {"tools": {"charge": keyed, "mail": {"runs": [[{"wait": "never"}]]}}}
+    rule = "charge: class=keyed effect_key=/key dedupe_horizon=1h"
+    running = before_stub(t, script, "--tool", rule)
+    calls = {"charge": KEY + "76", "mail": KEY + "77"}
+    client = running.client()
+    open_calls = []
+    for tool, key in calls.items():
+        open_calls.append(client.call(tool, {"n": 1}, key=key))
+        t.wait(lambda name=tool: len(t.effects(name)) == 1, f"the effect of {tool}")
+    running.kill()
+    running.start()
+
+    def state_of(tool):
+        _, out, _ = t.ops("show", calls[tool], "--json", "--ledger", t.ledger)
+        return json.loads(out)["execution"]
+
+    t.wait(lambda: state_of("charge") == "succeeded", "what became of it to be found", 60)
+    acts = t.effects("charge")
+    t.equal(len({json.loads(act["args"])["key"] for act in acts}), 1, "keys that the tool saw")
+    t.equal(len(acts), 2, "sent again once")
+    t.equal(state_of("mail"), "unknown", "what may not be sent again")
+    t.equal(len(t.effects("mail")), 1, "effects of mail")
+    replayed = running.client().call("charge", {"n": 1}, key=calls["charge"]).result()
+    t.equal(operation(replayed)["replayed"], True, "who comes at last")
+
+
 @test("serve", "field_024_probe_that_lies_early", needs_hapax=True)
 def probe_lies(t):
     """Nothing found at first, then the effect shows: nothing runs twice, nothing is called failed."""
