@@ -39,10 +39,10 @@ enum hx_sql {
 enum { HX_LOCK_WAIT_MS = 2000 }; /* before an intent, unless the options say otherwise */
 enum { HX_LEDGER_BOOTS_CACHED = 8, HX_LEDGER_CONTRACTS_CACHED = 32 };
 
-/* The one row of table `ledger`, as the present transaction sees it. */
 /* For readers in the way when the log is cut; writers never wait for SQLite. */
 enum { HX_LEDGER_READER_WAIT_MS = 200 };
 
+/* The one row of table `ledger`, as the present transaction sees it. */
 struct hx_ledger_meta {
     struct hx_id instance;
     uint64_t commits;
